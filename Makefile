@@ -42,7 +42,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim demo-people demo-image differ compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
+.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-network demo-reclaim demo-people demo-image differ compare-lending gangs migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -143,6 +143,13 @@ demo-backfill: build ## a job that can be saved fills the hole in front of a wid
 
 demo-migrate: build ## a Python job that counts in its memory moves between two nodes while somebody watches it
 	@$(SUDO) contrib/demo-migrate.sh
+
+# Twenty minutes on two cores.
+gangs: build ## connected jobs on several nodes move again and again (ROUNDS=50 ONLY=ring|workers|mpich|openmpi)
+	@$(SUDO) env ROUNDS='$(or $(ROUNDS),50)' ONLY='$(ONLY)' test/gangs/gangs.sh
+
+demo-network: build ## a job on two nodes moves with its open connections, in mid-stream, while one of its nodes is drained
+	@$(SUDO) contrib/demo-network.sh
 
 demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
 	@$(SUDO) contrib/demo-reclaim.sh

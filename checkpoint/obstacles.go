@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,17 +69,21 @@ const maxObstacles = 16
 // may be more. The processes may run meanwhile. saved says whether the file system of
 // a path inside is saved with the tree, and whether no link leads to it: see Named.
 //
+// peers are addresses of other trees that are saved at the same instant, with whom
+// connections are saved; the zero value: there are none. Nothing may pass between the trees
+// from when the first is frozen until the last is restored, or goes on.
+//
 // It reads a few files for each process and descriptor, and the tables of the
 // sockets of the tree's network: milliseconds, unless there are very many.
 //
 // resets says that connections which lead out of a network of the tree's own are no
 // obstacle: the caller resets them after a restore.
-func Obstacles(tree Tree, saved func(path string) bool, resets bool) ([]Obstacle, error) {
+func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool, resets bool) ([]Obstacle, error) {
 	pids, err := tree.Procs()
 	if err != nil || len(pids) == 0 {
 		return nil, err
 	}
-	s := &survey{saved: saved, resets: resets, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	s := &survey{saved: saved, peers: peers, resets: resets, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
 	for _, pid := range pids {
 		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 			return nil, err // a process that has ended is no obstacle
@@ -103,6 +108,7 @@ func Obstacles(tree Tree, saved func(path string) bool, resets bool) ([]Obstacle
 type survey struct {
 	found     []Obstacle
 	saved     func(path string) bool
+	peers     netip.Prefix
 	resets    bool
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open

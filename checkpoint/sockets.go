@@ -102,8 +102,10 @@ func readTable(pid int, name string) ([]columns, error) {
 
 // States of a TCP socket that has no other end, see the kernel's tcp_states.h.
 const (
-	tcpClose  = "07"
-	tcpListen = "0A"
+	tcpSynReceived = "03"
+	tcpTimeWait    = "06"
+	tcpClose       = "07"
+	tcpListen      = "0A"
 )
 
 // stream is one TCP socket of the tree.
@@ -169,6 +171,9 @@ func (s *survey) streams(pid int, table string, in *network, left map[uint64]int
 		}
 		owner, ok := left[inode]
 		if !ok {
+			if s.halfWithPeer(fields, inode) {
+				s.add(pid, Obstacle{What: fmt.Sprintf("is opening or closing a connection to another of its nodes, %s", parseAddress(fields.at(2))), Remedy: "try again", Passing: true})
+			}
 			continue
 		}
 		delete(left, inode)
@@ -183,6 +188,7 @@ func (s *survey) streams(pid int, table string, in *network, left map[uint64]int
 	for _, c := range open {
 		inside := ends[[2]netip.AddrPort{c.remote, c.local}]
 		switch {
+		case !inside && in.private && s.withPeer(c.local, c.remote):
 		case !inside && in.leadsOut(c.remote.Addr()):
 			if !s.resets {
 				s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection to %s, outside the job's network", c.remote), Remedy: "wait until it is closed, submit with --checkpoint-connections=close, which resets it when the job resumes, or " + saveItself})
@@ -195,6 +201,21 @@ func (s *survey) streams(pid int, table string, in *network, left map[uint64]int
 		}
 	}
 	return nil
+}
+
+// withPeer says whether a connection is one with a tree that is saved too.
+func (s *survey) withPeer(local, remote netip.AddrPort) bool {
+	return s.peers.IsValid() && s.peers.Contains(local.Addr()) && s.peers.Contains(remote.Addr())
+}
+
+// halfWithPeer says whether a line of a table is of a connection with such a tree that is in
+// nobody's hands: it is being made, or what was written last before it was closed is still
+// on its way. An image would lack it.
+func (s *survey) halfWithPeer(fields columns, inode uint64) bool {
+	if inode != 0 && fields.at(3) != tcpSynReceived || fields.at(3) == tcpTimeWait || fields.at(3) == tcpListen {
+		return false
+	}
+	return s.withPeer(parseAddress(fields.at(1)), parseAddress(fields.at(2)))
 }
 
 // parseAddress reads "0100007F:1F90": words of four bytes as the processor

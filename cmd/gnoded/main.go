@@ -21,6 +21,8 @@ import (
 
 	_ "github.com/gleaner-hpc/gleaner/checkpoint/store/s3"
 	_ "github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet/wire"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
@@ -154,6 +156,9 @@ func app() *cli.App {
 			{Name: client.Word, Usage: "supervise the allocation in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
 			{Name: client.FitsWord, Usage: "see whether the allocation in DIR could resume here", ArgsUsage: "DIR", Hidden: true, Action: func(c *cli.Context) error {
 				return shim.FitsMain(c.Args().First(), os.Stdin, c.App.Writer)
+			}},
+			{Name: gangnet.Word, Usage: "carry the network between the nodes of a job for the supervisor of the allocation in DIR", ArgsUsage: "DIR", Hidden: true, Action: func(c *cli.Context) error {
+				return wire.Main(os.Stdin, c.App.Writer, logs.New(os.Stderr, logs.Options{}))
 			}},
 			{Name: cuda.Word, Usage: "call the CUDA driver for a supervisor", Hidden: true, Action: func(*cli.Context) error { return cuda.Main() }},
 			{Name: gpu.FactsWord, Usage: "ask the NVIDIA driver about GPUs for a supervisor", ArgsUsage: "ID...", Hidden: true, Action: func(c *cli.Context) error {

@@ -138,7 +138,7 @@ func (s *NodeLink) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerM
 		return nil, err
 	}
 	return &pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{
-		Alloc: alloc.ID(), Channel: channel, Line: open.GetLine(), Again: open.GetAgain()}}}, nil
+		Alloc: alloc.ID(), Channel: channel, Line: open.GetLine(), Again: open.GetAgain(), NetworkFrom: open.GetNetworkFrom()}}}, nil
 }
 
 // mayFetch returns the image that a node may fetch from another one, as the log

@@ -109,8 +109,7 @@ func (l *Leader) order(view *state.View, s *session.Session, alloc session.Alloc
 	case !known:
 		l.start(view, s, alloc)
 	case wanted.ReleaseBatch && has.Ready:
-		s.Order(alloc, session.Released, &pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{
-			ReleaseBatch: &pb.ReleaseBatch{Alloc: alloc.ID()}}})
+		l.release(view, s, alloc, wanted)
 	}
 }
 

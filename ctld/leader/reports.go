@@ -33,7 +33,7 @@ func (r report) ref() state.AllocRef {
 // Ready records that an allocation is up. It waits for room, not for the commit.
 func (l *Leader) Ready(ctx context.Context, s *session.Session, ready *pb.AllocReady) error {
 	alloc := session.AllocOf(ready.GetAlloc())
-	s.Report(alloc, session.Reported{Ready: true})
+	s.Report(alloc, session.Reported{Ready: true, Network: ready.GetNetworkEnd()})
 	return l.take(ctx, report{session: s, alloc: alloc})
 }
 

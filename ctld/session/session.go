@@ -149,6 +149,8 @@ type Reported struct {
 	Ready, Ending bool
 	// Over: its end was reported and is being committed.
 	Over bool
+	// Network is where it takes part in the network of its job; nil = there is none.
+	Network *pb.NetworkEnd
 }
 
 // Order is the set of orders sent for an allocation in this session.
@@ -180,7 +182,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		held:   register.GetImages()[:min(len(register.GetImages()), maxAllocs)],
 	}
 	for _, running := range register.GetRunning() {
-		s.allocs[AllocOf(running.GetAlloc())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
+		s.allocs[AllocOf(running.GetAlloc())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding(), Network: running.GetNetworkEnd()}
 		if running.GetFrozen() {
 			s.frozen = append(s.frozen, AllocOf(running.GetAlloc()))
 		}

@@ -192,6 +192,9 @@ func (s *State) standsSaved(next *Job, saving *Saving) {
 	case SaveEvacuation:
 		s.savedToLeave(next, saving.Number)
 		return
+	case SaveReplace:
+		s.replaceNodes(next, saving)
+		return
 	}
 	s.leave(next, saving.Order, saving.Number)
 }

@@ -24,7 +24,7 @@ func checkSaved(job *Job) error {
 			return wrong("image %d is being made, and has %+v", saving.Number, saving.Made.Allocs)
 		case job.Saved == nil || saving.Number == 0 || saving.Number > job.Saved.Number || job.Saved.image(saving.Number) != nil:
 			return wrong("image %d is being made, which cannot be", saving.Number)
-		case saving.Purpose < SaveInterval || saving.Purpose > SaveEvacuation || (saving.Purpose == SavePreemption) != (saving.Order != nil):
+		case saving.Purpose < SaveInterval || saving.Purpose > SaveReplace || (saving.Purpose == SavePreemption) != (saving.Order != nil):
 			return wrong("is being saved for %s", saving.Purpose)
 		case saving.Purpose == SavePack && !job.parkedWhole():
 			return wrong("is packed, and is not parked")

@@ -105,6 +105,18 @@ func (s *State) leaveFirst(job *Job) {
 	s.putJob(next)
 }
 
+// replaceNodes ends the run of a job that is to have other nodes in place of some of its
+// own. Its image is durable, and the job waits for room on the nodes that were asked for.
+func (s *State) replaceNodes(job *Job, saving *Saving) {
+	next, saved := job.withSaved()
+	saved.To, saved.From, saved.UntilMS = saving.To, "", s.timeMS+moveWishMS
+	next.decided(&End{
+		State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Frozen: true,
+		Detail: fmt.Sprintf("moved from node %s to node %s: resumes from image %d", words.FormatHostList(job.Run.nodes()), words.FormatHostList(saving.To), saving.Number),
+	})
+	s.putJob(next)
+}
+
 // leaving is a copy of a job whose run ends with the image of its move. For a
 // while it wants the nodes that were named, or any but its own.
 func (s *State) leaving(job *Job) *Job {

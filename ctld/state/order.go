@@ -36,6 +36,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		KillWaitS:    t.policy.KillWaitS,
 		LeaseAction:  LeaseRunOn,
 		Gang:         job.IsGang() || job.Run.Moved,
+		Network:      job.networkText(),
 	}
 	if association, known := t.Association(job.Association); known {
 		order.Account = association.Account
@@ -57,7 +58,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		order.LeaseAction = LeaseFence
 	}
 	for i := range job.Run.Allocs {
-		order.NodeAddresses = append(order.NodeAddresses, t.nodeAddress(job.Run.Allocs[i].Node))
+		order.NodeAddresses = append(order.NodeAddresses, t.NodeAddress(job.Run.Allocs[i].Node))
 	}
 	return order, nil
 }
@@ -96,7 +97,8 @@ func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.S
 	return order
 }
 
-func (t *tables) nodeAddress(name string) string {
+// NodeAddress is where other nodes reach a node, as it says itself.
+func (t *tables) NodeAddress(name string) string {
 	node, known := t.nodes.Get(name)
 	if !known || node.Inventory == nil || node.Inventory.Address == "" {
 		return name

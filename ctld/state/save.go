@@ -71,10 +71,14 @@ func (c SaveJobs) apply(s *State, result *Result) {
 }
 
 // startMove saves a job that is to resume elsewhere, where there is room for
-// it.
+// it. Some of the nodes may be its own: then its run ends once it is saved, since it
+// holds there what it is to get.
 func (s *State) startMove(job *Job, to []string) (*Job, Code, string) {
 	if refused := s.mayMove(job, to); refused != nil {
 		return nil, refused.Code, refused.Message
+	}
+	if overlaps(job, to) {
+		return s.saving(job, &Saving{Purpose: SaveReplace, To: to}), OK, ""
 	}
 	move := Move{To: to, SinceMS: s.timeMS}
 	need := imageNeed(job)
@@ -156,8 +160,6 @@ func (t *tables) mayMove(job *Job, to []string) *Refusal {
 		return t.keepsNetwork(job)
 	case slices.Equal(to, need.Nodes()):
 		return refuse(WrongState, "it runs on node %s already", list)
-	case len(to) == len(need.Allocs) && t.overlaps(job, to) != "":
-		return refuse(WrongState, "it runs on node %s, where it is frozen until it resumes elsewhere: name nodes that are none of its own", t.overlaps(job, to))
 	case len(to) > 0 && len(to) != len(need.Allocs):
 		return refuse(WrongState, "it runs on %d nodes, and cannot resume on %d: name as many", len(need.Allocs), len(to))
 	case len(to) > 0:
@@ -203,14 +205,9 @@ func semicolon(why string) string {
 	return "; " + why
 }
 
-// overlaps is one of some nodes on which a job runs; "" = there is none.
-func (t *tables) overlaps(job *Job, nodes []string) string {
-	for _, name := range nodes {
-		if job.Alloc(name) != nil {
-			return name
-		}
-	}
-	return ""
+// overlaps reports whether a job runs on one of some nodes.
+func overlaps(job *Job, nodes []string) bool {
+	return slices.ContainsFunc(nodes, func(name string) bool { return job.Alloc(name) != nil })
 }
 
 // imageNeed is what an image of the present run would say about its GPUs.

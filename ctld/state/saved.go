@@ -115,6 +115,7 @@ const (
 	SavePreemption SavePurpose = 4 // to make room
 	SavePack       SavePurpose = 5 // a parked job, to resume elsewhere: see reclaim_pack.go
 	SaveEvacuation SavePurpose = 6 // to leave a node, without room elsewhere: see evacuate.go
+	SaveReplace    SavePurpose = 7 // to resume on nodes of which it has some already
 )
 
 // String is the word for the purpose.
@@ -132,6 +133,8 @@ func (p SavePurpose) String() string {
 		return "pack"
 	case SaveEvacuation:
 		return "evacuation"
+	case SaveReplace:
+		return "move"
 	}
 	return fmt.Sprintf("SavePurpose(%d)", uint8(p))
 }

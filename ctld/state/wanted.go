@@ -18,8 +18,10 @@ type WantedAlloc struct {
 	Ready      bool
 	// ReleaseBatch: every allocation of a gang is ready, and the node runs its script, or
 	// the gang resumes from an image on all its nodes; or the run took the place of
-	// another one: send ReleaseBatch.
+	// another one: send ReleaseBatch. So does every node of a job with a network between
+	// its nodes, and NetworkNodes are all of them, in the order of its allocations.
 	ReleaseBatch bool
+	NetworkNodes []string
 	// For EndAlloc: seconds between TERM and KILL, when TERM is sent again in
 	// between (0 = never), and whether the cause is the end of the script
 	// rather than a cancellation.
@@ -90,8 +92,11 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 			w.SuspendNumber, w.Suspended = job.Run.SuspendNumber, job.Suspended()
 			w.Park, w.ParkByMS = w.Suspended && alloc.ParkByMS != 0, alloc.ParkByMS
 			// A stopped allocation cannot start a script.
-			w.ReleaseBatch = job.IsGang() && (job.Run.BatchHost() == node || job.Run.Restore != nil) && !job.Configuring() && !w.Suspended
+			w.ReleaseBatch = job.IsGang() && (job.Run.BatchHost() == node || job.Run.Restore != nil || job.HasNetwork()) && !job.Configuring() && !w.Suspended
 			w.ReleaseBatch = w.ReleaseBatch || job.Run.Moved && !w.Suspended
+			if w.ReleaseBatch && job.HasNetwork() {
+				w.NetworkNodes = job.Run.nodes()
+			}
 			if t.isSuccessor(job) { // it runs once that is decided
 				w.Successor, w.ReleaseBatch = true, false
 			}

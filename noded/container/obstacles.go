@@ -25,5 +25,5 @@ func (c *Container) NotSavable() ([]checkpoint.Obstacle, error) {
 		return nil, err
 	}
 	defer own.root.Close()
-	return checkpoint.Obstacles(group, own.holds, c.spec.ResetsOutside)
+	return checkpoint.Obstacles(group, c.spec.Peers, own.holds, c.spec.ResetsOutside)
 }

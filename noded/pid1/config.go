@@ -22,6 +22,9 @@ type Config struct {
 	// it has none.
 	StepPort  int `json:"step_port"`
 	StepPorts int `json:"step_ports"`
+	// StepAddress is where it listens for steps that other nodes start here, in the network
+	// that the job has between its nodes; "" = their connections come through the supervisor.
+	StepAddress string `json:"step_address,omitempty"`
 }
 
 // Batch says how to start the batch script.

@@ -110,8 +110,8 @@ type process1 struct {
 	grants    grants
 	ports     ports
 	sessions  sessions
+	listeners []net.Listener // for steps
 	records   records
-	listener  net.Listener
 	batchDone chan int
 }
 
@@ -130,7 +130,11 @@ func Run(dir string, config *Config, ready *os.File) (int, error) {
 	if err := p.listen(); err != nil {
 		return 0, err
 	}
-	defer p.listener.Close()
+	defer func() {
+		for _, listener := range p.listeners {
+			listener.Close()
+		}
+	}()
 	go p.serve()
 	if _, err := ready.Write([]byte{ReadyByte}); err != nil {
 		return 0, fmt.Errorf("tell the supervisor: %w", err)

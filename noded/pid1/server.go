@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -30,14 +31,32 @@ func (p *process1) listen() error {
 	if err != nil {
 		return fmt.Errorf("listen for steps: %w", err)
 	}
-	p.listener = listener
-	return os.Chmod(path, 0o600)
+	p.listeners = append(p.listeners, listener)
+	if err := os.Chmod(path, 0o600); err != nil || p.config.StepAddress == "" {
+		return err
+	}
+	// Who reaches that address is in the job, on another of its nodes. CRIU does not know
+	// multipath TCP.
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false)
+	if listener, err = plain.Listen(context.Background(), "tcp", p.config.StepAddress); err != nil {
+		return fmt.Errorf("listen for steps of other nodes: %w", err)
+	}
+	p.listeners = append(p.listeners, listener)
+	return nil
 }
 
 func (p *process1) serve() {
 	slots := make(chan struct{}, maxConnections)
+	for _, listener := range p.listeners[1:] {
+		go p.accept(listener, slots)
+	}
+	p.accept(p.listeners[0], slots)
+}
+
+func (p *process1) accept(listener net.Listener, slots chan struct{}) {
 	for {
-		conn, err := p.listener.Accept()
+		conn, err := listener.Accept()
 		if err != nil {
 			return // closed at the end of the job
 		}

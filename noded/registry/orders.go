@@ -19,7 +19,7 @@ func (r *Registry) Obey(message *pb.ControllerMessage, now Time) (do Do, mine bo
 	case *pb.ControllerMessage_StartAlloc:
 		r.start(what.StartAlloc, now, &do)
 	case *pb.ControllerMessage_ReleaseBatch:
-		r.release(KeyOf(what.ReleaseBatch.GetAlloc()), &do)
+		r.release(what.ReleaseBatch, &do)
 	case *pb.ControllerMessage_EndAlloc:
 		r.end(what.EndAlloc, now, &do)
 	case *pb.ControllerMessage_SetTimeLimit:
@@ -90,12 +90,12 @@ func (r *Registry) accept(order *pb.StartAlloc) error {
 }
 
 // release lets a gang's script start, now or when its container is up.
-func (r *Registry) release(key Key, do *Do) {
-	p := r.allocs[key]
+func (r *Registry) release(order *pb.ReleaseBatch, do *Do) {
+	p := r.allocs[KeyOf(order.GetAlloc())]
 	if p == nil || p.Life.State() > job.Running {
 		return
 	}
-	p.Released = true
+	p.Released, p.Release = true, order
 	if p.Life.State() != job.Preparing {
 		do.startBatch(p)
 	}
@@ -103,7 +103,9 @@ func (r *Registry) release(key Key, do *Do) {
 
 func (d *Do) startBatch(p *Alloc) {
 	d.move(p, job.Running)
-	d.pass(p, &pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{Alloc: p.Key.Message()}}})
+	d.pass(p, &pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{
+		Alloc: p.Key.Message(), NetworkPeers: p.Release.GetNetworkPeers(),
+	}}})
 }
 
 // end ends an allocation, or answers how it ended.

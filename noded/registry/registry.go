@@ -63,6 +63,8 @@ type Alloc struct {
 	Hold          Hold              // what the owner of the node wants, by a word on the node
 	Ready         bool              // its container was seen to be up
 	Released      bool              // its script may start
+	Release       *pb.ReleaseBatch  // by this order; nil = none came
+	NetworkEnd    *pb.NetworkEnd    // where it takes part in its job's network; nil = there is none
 	EndOrder      *pb.EndAlloc      // the latest; nil = none came
 	Killed        bool              // its supervisor was killed, because it did not end it in time
 	LeaseKilled   bool              // or had not frozen its job
@@ -240,7 +242,7 @@ func (d *Do) saved(saved *pb.AllocSaved) {
 }
 
 func (d *Do) ready(p *Alloc) {
-	d.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocReady{AllocReady: &pb.AllocReady{Alloc: p.Key.Message()}}})
+	d.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocReady{AllocReady: &pb.AllocReady{Alloc: p.Key.Message(), NetworkEnd: p.NetworkEnd}}})
 }
 
 func (d *Do) checkpointable(p *Alloc) {

@@ -16,7 +16,7 @@ import (
 func (r *Registry) Hear(p *Alloc, event *pb.ShimEvent) (do Do) {
 	switch what := event.GetWhat().(type) {
 	case *pb.ShimEvent_Ready:
-		p.Ready = true
+		p.Ready, p.NetworkEnd = true, what.Ready.GetNetworkEnd()
 		if p.Life.State() == job.Preparing {
 			do.move(p, job.Ready)
 			if !p.Order.GetGang() {
@@ -141,7 +141,7 @@ func (r *Registry) Register(message *pb.Register) []*pb.NodeMessage {
 		}
 		message.Running = append(message.Running, &pb.RunningAlloc{
 			Alloc: p.Key.Message(), Ready: p.Ready, Ending: p.Life.State() >= job.Ending, Frozen: p.Frozen,
-			SuspendNumber: p.SuspendNumber, Suspended: p.Suspended, Parked: p.Parked,
+			SuspendNumber: p.SuspendNumber, Suspended: p.Suspended, Parked: p.Parked, NetworkEnd: p.NetworkEnd,
 		})
 	}
 	do.send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: message}})

@@ -42,6 +42,7 @@ type alloc struct {
 	maker    *save.Maker
 	image    *imagedir.Dir  // from which it resumes
 	gpus     *gpumem.Memory // nil = no device has a memory of its own
+	gang     *gangEnd       // nil = the job has none between its nodes
 	out      *network.Out   // nil = the job has the node's network
 
 	freezer sync.Mutex // held while the kernel is told to freeze or thaw the job
@@ -122,7 +123,7 @@ func newAlloc(d bundle.Dir, log *slog.Logger) (*alloc, error) {
 	}
 	p.relay = relay.New(relay.Config{
 		Order: order, Dir: d, Settings: settings, UID: job.User.UID, GID: job.User.GID, InitUIDs: p.initUIDs(),
-		Log: p.log, Changed: p.changedNow,
+		Log: p.log, Changed: p.changedNow, Packets: p.packetsFrom,
 	})
 	p.maker = p.newMaker()
 	job.Tell = p.sayPreparing

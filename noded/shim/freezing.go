@@ -25,7 +25,7 @@ func (p *alloc) freezeForSave(ctx context.Context) error {
 		return errors.Join(err, p.applyFreezer())
 	}
 	p.setHeld(true)
-	return p.out.Hold()
+	return errors.Join(p.gang.hold(), p.out.Hold())
 }
 
 // thawAfterSave ends freezeForSave: the job runs, unless its lease has it frozen. It may
@@ -34,7 +34,7 @@ func (p *alloc) thawAfterSave() error {
 	p.freezer.Lock()
 	defer p.freezer.Unlock()
 	p.setHeld(false)
-	return errors.Join(p.out.Release(), p.applyFreezer())
+	return errors.Join(p.out.Release(), p.gang.release(), p.applyFreezer())
 }
 
 // refreeze makes the kernel freeze or thaw the job as it should be already: whoever

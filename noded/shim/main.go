@@ -122,6 +122,17 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.neverRan()
 	}
+	if err := p.beginNetwork(); err != nil {
+		cleanup()
+		return p.failed(err)
+	}
+	defer p.gang.close()
+	if p.gang != nil {
+		spec.Network = joined{spec.Network, p.gang}
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go p.watchPeers(ctx)
+	}
 	defer p.closeOut()
 	running, err := p.begin(spec, image)
 	cleanup()

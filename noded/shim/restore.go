@@ -145,7 +145,9 @@ func (p *alloc) mayBegin() error {
 	case !p.mayRun():
 		return supervise.ErrLeaseEnded
 	}
-	return nil
+	// The connections of all allocations are there: before, the kernel of one would have
+	// refused what another one sends.
+	return p.gang.open()
 }
 
 // awaitOthers tells that this allocation is there, and returns when it may run or must

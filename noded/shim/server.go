@@ -75,8 +75,16 @@ func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServe
 }
 
 // StartBatch implements pb.ShimServer. It may be called again.
-func (s *service) StartBatch(ctx context.Context, _ *pb.ReleaseBatch) (*pb.ShimResponse, error) {
+func (s *service) StartBatch(ctx context.Context, order *pb.ReleaseBatch) (*pb.ShimResponse, error) {
 	p := s.alloc
+	p.mu.Lock()
+	ready := p.core.Ready
+	p.mu.Unlock()
+	if ready {
+		if err := p.gang.meet(order.GetNetworkPeers()); err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+	}
 	p.mu.Lock()
 	asked := p.core.StartBatch()
 	if asked == supervise.BatchResume { // the script continues where it was
@@ -151,7 +159,7 @@ func (s *service) JoinTunnel(ctx context.Context, request *pb.Connect) (*pb.Shim
 	p.mu.Lock()
 	ready := p.core.Ready
 	p.mu.Unlock()
-	if request.Client && !ready {
+	if (request.Client || request.NetworkFrom != 0) && !ready {
 		return nil, status.Error(codes.Unavailable, "the job's container is not up yet")
 	}
 	if err := p.relay.Join(ctx, request); err != nil {

@@ -27,6 +27,9 @@ type Alloc struct {
 	Gang     bool // it has several allocations, which begin together
 	Host     bool // it is the batch host: this node runs the script
 	Restored bool // it resumes from an image
+	// NetworkEnd is where it takes part in the network that its job has between its nodes;
+	// nil = there is none.
+	NetworkEnd *pb.NetworkEnd
 
 	Lease         lease.Lease
 	SuspendNumber uint32 // the highest of the controllers' orders to suspend or to resume

@@ -35,7 +35,7 @@ func (t *Told) News(a *Alloc, checkpointable *pb.AllocCheckpointable, stuck *pb.
 	}
 	if a.Ready && !t.ready {
 		t.ready = true
-		news = append(news, &pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.AllocReady{Alloc: a.ID}}})
+		news = append(news, &pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.AllocReady{Alloc: a.ID, NetworkEnd: a.NetworkEnd}}})
 	}
 	if stuck != t.stuck {
 		t.stuck = stuck

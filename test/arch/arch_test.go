@@ -83,6 +83,7 @@ var forbidden = []struct {
 	{[]string{"noded/shim/socket"}, []string{"noded"}, []string{"noded/shim/socket"}, "sockets know no allocation"},
 	{[]string{"noded/shim/bundle"}, []string{"noded/shim"}, []string{"noded/shim/bundle", "noded/shim/remove"}, "what lies on disk does not know who reads it"},
 	{[]string{"noded/shim/relay"}, []string{"noded"}, []string{"noded/shim/relay", "noded/shim/bundle", "noded/shim/socket", "noded/pid1"}, "bytes are relayed without knowing why the job runs or is frozen"},
+	{[]string{"noded/gangnet"}, []string{"noded", "checkpoint", "cgroup"}, []string{"noded/gangnet", "noded/thread"}, "a network between nodes does not know whose it is, or why it is cut"},
 	{[]string{"noded/shim/prepare"}, []string{"noded/shim"}, []string{"noded/shim/prepare", "noded/shim/bundle"}, "what a container is made of follows from the order and the settings"},
 	{[]string{"noded/shim/gpumem"}, []string{"noded/shim"}, []string{"noded/shim/gpumem", "noded/shim/bundle"}, "GPU memory is parked without knowing what the save is for"},
 	{[]string{"noded/shim/imagedir"}, []string{"noded/shim"}, []string{"noded/shim/imagedir", "noded/shim/bundle", "noded/shim/remove"}, "an image is brought without knowing who resumes from it"},

@@ -16,7 +16,8 @@ import (
 )
 
 // stepDialer reaches process 1 of each node's container: directly on the node
-// that grun runs on, through a tunnel on the others.
+// that grun runs on; on the others in the network that the job has between its nodes, or
+// else through a tunnel.
 type stepDialer struct {
 	shape      *jobShape
 	controller string // --controller; "" = as the environment says
@@ -30,6 +31,15 @@ func (d *stepDialer) dial(ctx context.Context, node string) (*step.Client, error
 		connection, err := dialer.DialContext(ctx, "unix", d.shape.socket)
 		if err != nil {
 			return nil, fmt.Errorf("unable to contact process 1 of this job: %w", err)
+		}
+		return step.NewClient(connection), nil
+	}
+	if d.shape.port != "" {
+		// A connection in the job's own network is saved with the job, and moves with it.
+		var dialer net.Dialer
+		connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(node, d.shape.port))
+		if err != nil {
+			return nil, fmt.Errorf("unable to contact process 1 of this job on node %s: %w", node, err)
 		}
 		return step.NewClient(connection), nil
 	}

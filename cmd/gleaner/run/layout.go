@@ -17,6 +17,7 @@ type jobShape struct {
 	nodes    []string // in the order of the job
 	thisNode string
 	socket   string // of process 1 of this node's container
+	port     string // of those of the other nodes, in the job's own network; "" = they are reached through a tunnel
 }
 
 // errOutside is returned when the variables of a job are damaged.
@@ -30,7 +31,7 @@ func readShape(getenv func(string) string) (*jobShape, error) {
 		}
 		return getenv("GLEANER_" + name)
 	}
-	shape := &jobShape{job: get("JOB_ID"), socket: getenv("GLEANER_STEP_SOCKET"), thisNode: getenv("SLURMD_NODENAME")}
+	shape := &jobShape{job: get("JOB_ID"), socket: getenv("GLEANER_STEP_SOCKET"), port: getenv("GLEANER_STEP_PORT"), thisNode: getenv("SLURMD_NODENAME")}
 	if shape.job == "" || shape.socket == "" {
 		return nil, errOutside
 	}

@@ -8,10 +8,10 @@ import (
 func TestReadShape(t *testing.T) {
 	good := map[string]string{
 		"SLURM_JOB_ID": "7", "GLEANER_STEP_SOCKET": "/s", "SLURM_JOB_NODELIST": "n[1-3]", "SLURMD_NODENAME": "n2",
-		"GLEANER_NTASKS": "3",
+		"GLEANER_NTASKS": "3", "GLEANER_STEP_PORT": "6818",
 	}
 	shape, err := readShape(func(name string) string { return good[name] })
-	if err != nil || fmt.Sprint(*shape) != "{7 [n1 n2 n3] n2 /s}" {
+	if err != nil || fmt.Sprint(*shape) != "{7 [n1 n2 n3] n2 /s 6818}" {
 		t.Errorf("%+v %v", shape, err)
 	}
 	for name, value := range map[string]string{

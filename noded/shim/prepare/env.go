@@ -25,7 +25,7 @@ var managed = []string{
 	"SLURM_EXPORT_ENV", "SLURM_JOB_DEPENDENCY", "SLURM_JOB_END_TIME", "SLURM_JOB_LICENSES", "SLURM_JOB_RESERVATION", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GTIDS", "SLURM_JOB_ACCOUNT",
 	"SLURM_JOB_GPUS", "SLURM_JOB_QOS", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE",
 	"SLURM_NPROCS", "SLURM_NTASKS", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_NODE", "SLURM_RESTART_COUNT", "SLURM_SRUN_COMM_HOST",
-	"SLURM_SRUN_COMM_PORT", "SLURM_STEPID", "SLURM_STEP_GPUS", "SLURM_STEP_ID", "SLURM_STEP_LAUNCHER_PORT",
+	"SLURM_SRUN_COMM_PORT", "SLURM_STEPID", "SLURM_STEP_GPUS", "SLURM_STEP_ID", "SLURM_STEP_PORT", "SLURM_STEP_LAUNCHER_PORT",
 	"SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASK_PID", "SLURM_UMASK",
 }
 
@@ -84,6 +84,9 @@ func (j *Job) stepEnvironment() []string {
 	v.set("TMPDIR", "/tmp")
 	v.set("GLEANER_CONTROLLER", "unix://"+pid1.Dir+"/"+bundle.JobSocket)
 	v.set("GLEANER_STEP_SOCKET", pid1.Dir+"/"+pid1.StepSocket)
+	if j.network().IsValid() {
+		v.setNumber("GLEANER_STEP_PORT", stepPort)
+	}
 	if devices := j.Own.Devices; len(devices) > 0 {
 		// Only the job's own GPUs exist in its container, so CUDA counts them
 		// from 0, whatever their numbers on the node.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -16,8 +17,12 @@ const hostsDeadline = 2 * time.Second
 
 // hosts are the nodes of the run, by their names and by those which the processes
 // know them by: both lead to where the allocation is now. A node that is reached by its
-// name needs no line. With a network of its own the job reaches itself only.
+// name needs no line. With a network of its own the job reaches itself only, or the other
+// nodes in the network that it has between them.
 func (j *Job) hosts() []container.Host {
+	if network := j.network(); network.IsValid() {
+		return j.hostsBetween(network)
+	}
 	var hosts []container.Host
 	ctx, cancel := context.WithTimeout(context.Background(), hostsDeadline)
 	defer cancel()
@@ -36,7 +41,7 @@ func (j *Job) hosts() []container.Host {
 		case alone:
 			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		case moved || address != at.Node:
-			ip = addressOf(ctx, address)
+			ip = AddressOf(ctx, address)
 		}
 		for n, name := range names {
 			hosts = append(hosts, container.Host{Name: name, Address: ip, First: alone || n > 0})
@@ -45,9 +50,35 @@ func (j *Job) hosts() []container.Host {
 	return hosts
 }
 
-// addressOf is that of a node, which it says itself: an address or a name. A name
+// hostsBetween are the nodes in the network that the job has between them. The names by
+// which the processes know them come first: after a move one of them may be another
+// node's.
+func (j *Job) hostsBetween(network netip.Prefix) []container.Host {
+	var known, present []container.Host
+	for i, at := range j.Order.Allocation {
+		address, err := gangnet.Address(network, i)
+		if err != nil {
+			break
+		}
+		name := at.Node
+		if i < len(j.Order.KnownAs) {
+			name = j.Order.KnownAs[i]
+			present = append(present, container.Host{Name: at.Node, Address: address})
+		}
+		known = append(known, container.Host{Name: name, Address: address, First: true})
+	}
+	return append(known, present...)
+}
+
+// network are the addresses of that network; the zero value if there is none.
+func (j *Job) network() netip.Prefix {
+	network, _ := netip.ParsePrefix(j.Order.GetNetwork())
+	return network
+}
+
+// AddressOf is that of a node, which it says itself: an address or a name. A name
 // that is not found leaves the job without a line for the node.
-func addressOf(ctx context.Context, address string) netip.Addr {
+func AddressOf(ctx context.Context, address string) netip.Addr {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		return ip
 	}
@@ -56,4 +87,21 @@ func addressOf(ctx context.Context, address string) netip.Addr {
 		return netip.Addr{}
 	}
 	return found[0].Unmap()
+}
+
+// stepPort is where process 1 listens in the network between a job's nodes: that of slurmd,
+// below the ports that programs get without asking.
+const stepPort = 6818
+
+// stepAddress is that of this node; "" = there is no such network.
+func (j *Job) stepAddress() string {
+	network := j.network()
+	if !network.IsValid() {
+		return ""
+	}
+	address, err := gangnet.Address(network, j.Index)
+	if err != nil {
+		return ""
+	}
+	return netip.AddrPortFrom(address, stepPort).String()
 }

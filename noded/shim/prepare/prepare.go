@@ -51,8 +51,8 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 	s := j.Settings
 	spec := &container.Spec{
 		ID: j.Dir.ID(), Dir: string(j.Dir), User: j.User, HostName: j.Order.Node,
-		PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE,
-		LayerDir:       j.Dir.Path(bundle.DiskDir), RunDir: j.Dir.Path(bundle.RunDir), InitPath: s.InitPath,
+		PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE, Peers: j.network(),
+		LayerDir: j.Dir.Path(bundle.DiskDir), RunDir: j.Dir.Path(bundle.RunDir), InitPath: s.InitPath,
 		CommandsDir: s.CommandsDir, SlurmDir: s.SlurmDir, Hosts: j.hosts(),
 		Binds: s.Binds, HideDirs: append([]string{s.StateDir}, s.HideDirs...),
 		Devices: Devices(s), OtherDevices: s.OtherDevices,
@@ -89,7 +89,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 			return nil, nil, err
 		}
 	}
-	spec.Orders = &pid1.Config{StepEnv: j.stepEnvironment(), Job: j.shared(), StepPort: s.StepPort, StepPorts: bundle.StepPorts}
+	spec.Orders = &pid1.Config{StepEnv: j.stepEnvironment(), Job: j.shared(), StepPort: s.StepPort, StepPorts: bundle.StepPorts, StepAddress: j.stepAddress()}
 	if spec.WorkDir, err = j.openWorkDir(); err != nil {
 		return nil, nil, err
 	}

@@ -45,6 +45,9 @@ type Config struct {
 	Log      *slog.Logger
 	// Changed is called when OpenStreams may have another answer.
 	Changed func()
+	// Packets carries the packets of the job's network that come from the allocation with
+	// that index and go there, until the tunnel breaks; nil = there is no such network.
+	Packets func(ctx context.Context, index int, tunnel PacketTunnel)
 }
 
 // Relay is the relay of one allocation. Its methods may be called from several

@@ -22,6 +22,9 @@ func (r *Relay) Join(ctx context.Context, request *pb.Connect) error {
 	if request.Client {
 		return r.joinSession(ctx, request)
 	}
+	if request.NetworkFrom != 0 {
+		return r.joinPackets(request)
+	}
 	if request.Line == "" {
 		return status.Error(codes.InvalidArgument, "the tunnel names no step stream")
 	}
@@ -75,4 +78,35 @@ func (r *Relay) tunnelController(address string) (grpc.ClientConnInterface, func
 		return nil, nil, err
 	}
 	return conn, func() { conn.Close() }, nil
+}
+
+// PacketTunnel is a tunnel whose messages are packets.
+type PacketTunnel interface {
+	Send(*pb.TunnelMessage) error
+	Recv() (*pb.TunnelMessage, error)
+}
+
+// joinPackets joins a tunnel for packets of the job's network.
+func (r *Relay) joinPackets(request *pb.Connect) error {
+	if r.Packets == nil {
+		return status.Error(codes.FailedPrecondition, "the job has no network between its nodes")
+	}
+	give, err := take(r.tunnels)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.context)
+	stream, closeTunnel, err := r.joinTunnel(ctx, request)
+	if err != nil {
+		cancel()
+		give()
+		return err
+	}
+	go func() {
+		defer give()
+		defer closeTunnel()
+		defer cancel()
+		r.Packets(ctx, int(request.NetworkFrom-1), stream)
+	}()
+	return nil
 }

@@ -1077,9 +1077,10 @@ type RunningAlloc struct {
 	Ending bool                   `protobuf:"varint,3,opt,name=ending,proto3" json:"ending,omitempty"`
 	Frozen bool                   `protobuf:"varint,4,opt,name=frozen,proto3" json:"frozen,omitempty"` // at the end of its lease
 	// As in AllocSuspended.
-	SuspendNumber uint32 `protobuf:"varint,5,opt,name=suspend_number,json=suspendNumber,proto3" json:"suspend_number,omitempty"`
-	Suspended     bool   `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	Parked        bool   `protobuf:"varint,7,opt,name=parked,proto3" json:"parked,omitempty"`
+	SuspendNumber uint32      `protobuf:"varint,5,opt,name=suspend_number,json=suspendNumber,proto3" json:"suspend_number,omitempty"`
+	Suspended     bool        `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Parked        bool        `protobuf:"varint,7,opt,name=parked,proto3" json:"parked,omitempty"`
+	NetworkEnd    *NetworkEnd `protobuf:"bytes,190,opt,name=network_end,json=networkEnd,proto3" json:"network_end,omitempty"` // as in AllocReady
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1161,6 +1162,13 @@ func (x *RunningAlloc) GetParked() bool {
 		return x.Parked
 	}
 	return false
+}
+
+func (x *RunningAlloc) GetNetworkEnd() *NetworkEnd {
+	if x != nil {
+		return x.NetworkEnd
+	}
+	return nil
 }
 
 type Registered struct {
@@ -1408,8 +1416,12 @@ type StartAlloc struct {
 	// order of allocation, if it resumes on others than it began on.
 	KnownAs []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
 	// The account that is charged; "" = none is. By it the node knows whose guest it is.
-	ImageRules    *ImageRules `protobuf:"bytes,200,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"` // in force; as far as the job has a container image
-	Account       string      `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
+	ImageRules *ImageRules `protobuf:"bytes,200,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"` // in force; as far as the job has a container image
+	Account    string      `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
+	// The addresses of a network that the job has between its nodes, "198.18.4.0/28"; "" =
+	// it has none. The allocation with index i has the address i + 1 in it, on
+	// whatever node, and keeps it when it resumes elsewhere.
+	Network       string `protobuf:"bytes,190,opt,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1605,11 +1617,19 @@ func (x *StartAlloc) GetAccount() string {
 	return ""
 }
 
+func (x *StartAlloc) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
 // AllocReady: the container is up, with its devices; a batch script of a gang
 // has not been started yet.
 type AllocReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	NetworkEnd    *NetworkEnd            `protobuf:"bytes,190,opt,name=network_end,json=networkEnd,proto3" json:"network_end,omitempty"` // absent = the job has no network between its nodes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1651,18 +1671,150 @@ func (x *AllocReady) GetAlloc() *AllocId {
 	return nil
 }
 
+func (x *AllocReady) GetNetworkEnd() *NetworkEnd {
+	if x != nil {
+		return x.NetworkEnd
+	}
+	return nil
+}
+
+// NetworkEnd is where an allocation takes part in the network that its job has between
+// its nodes: WireGuard, with a key that was made for this run.
+type NetworkEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PublicKey     []byte                 `protobuf:"bytes,1,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	Port          uint32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"` // UDP, at the address of its node
+	Mtu           uint32                 `protobuf:"varint,3,opt,name=mtu,proto3" json:"mtu,omitempty"`   // what goes through to the other nodes, as far as this one sees
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkEnd) Reset() {
+	*x = NetworkEnd{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkEnd) ProtoMessage() {}
+
+func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
+func (*NetworkEnd) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *NetworkEnd) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *NetworkEnd) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *NetworkEnd) GetMtu() uint32 {
+	if x != nil {
+		return x.Mtu
+	}
+	return 0
+}
+
+// NetworkPeer is the end of another allocation of the job.
+type NetworkPeer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`    // of the allocation
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // of its node
+	End           *NetworkEnd            `protobuf:"bytes,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkPeer) Reset() {
+	*x = NetworkPeer{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkPeer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkPeer) ProtoMessage() {}
+
+func (x *NetworkPeer) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkPeer.ProtoReflect.Descriptor instead.
+func (*NetworkPeer) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *NetworkPeer) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *NetworkPeer) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *NetworkPeer) GetEnd() *NetworkEnd {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
 // ReleaseBatch: every allocation is ready; start the script. Of a job on several nodes
-// that resumes from an image every allocation gets it: none has run until then.
+// that resumes from an image every allocation gets it: none has run until then. So does
+// every allocation of a job that has a network between its nodes.
 type ReleaseBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	NetworkPeers  []*NetworkPeer         `protobuf:"bytes,190,rep,name=network_peers,json=networkPeers,proto3" json:"network_peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseBatch) Reset() {
 	*x = ReleaseBatch{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[11]
+	mi := &file_gleaner_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1826,7 @@ func (x *ReleaseBatch) String() string {
 func (*ReleaseBatch) ProtoMessage() {}
 
 func (x *ReleaseBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[11]
+	mi := &file_gleaner_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,12 +1839,19 @@ func (x *ReleaseBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseBatch.ProtoReflect.Descriptor instead.
 func (*ReleaseBatch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReleaseBatch) GetAlloc() *AllocId {
 	if x != nil {
 		return x.Alloc
+	}
+	return nil
+}
+
+func (x *ReleaseBatch) GetNetworkPeers() []*NetworkPeer {
+	if x != nil {
+		return x.NetworkPeers
 	}
 	return nil
 }
@@ -1717,7 +1876,7 @@ type AllocEnded struct {
 
 func (x *AllocEnded) Reset() {
 	*x = AllocEnded{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[12]
+	mi := &file_gleaner_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1888,7 @@ func (x *AllocEnded) String() string {
 func (*AllocEnded) ProtoMessage() {}
 
 func (x *AllocEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[12]
+	mi := &file_gleaner_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1901,7 @@ func (x *AllocEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocEnded.ProtoReflect.Descriptor instead.
 func (*AllocEnded) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AllocEnded) GetAlloc() *AllocId {
@@ -1824,7 +1983,7 @@ type EndedAcknowledged struct {
 
 func (x *EndedAcknowledged) Reset() {
 	*x = EndedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[13]
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1995,7 @@ func (x *EndedAcknowledged) String() string {
 func (*EndedAcknowledged) ProtoMessage() {}
 
 func (x *EndedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[13]
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2008,7 @@ func (x *EndedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedAcknowledged.ProtoReflect.Descriptor instead.
 func (*EndedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EndedAcknowledged) GetAlloc() *AllocId {
@@ -1875,7 +2034,7 @@ type EndAlloc struct {
 
 func (x *EndAlloc) Reset() {
 	*x = EndAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2046,7 @@ func (x *EndAlloc) String() string {
 func (*EndAlloc) ProtoMessage() {}
 
 func (x *EndAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2059,7 @@ func (x *EndAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAlloc.ProtoReflect.Descriptor instead.
 func (*EndAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EndAlloc) GetAlloc() *AllocId {
@@ -1943,7 +2102,7 @@ type SetTimeLimit struct {
 
 func (x *SetTimeLimit) Reset() {
 	*x = SetTimeLimit{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2114,7 @@ func (x *SetTimeLimit) String() string {
 func (*SetTimeLimit) ProtoMessage() {}
 
 func (x *SetTimeLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2127,7 @@ func (x *SetTimeLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTimeLimit.ProtoReflect.Descriptor instead.
 func (*SetTimeLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetTimeLimit) GetAlloc() *AllocId {
@@ -2011,7 +2170,7 @@ type SuspendAlloc struct {
 
 func (x *SuspendAlloc) Reset() {
 	*x = SuspendAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2182,7 @@ func (x *SuspendAlloc) String() string {
 func (*SuspendAlloc) ProtoMessage() {}
 
 func (x *SuspendAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2195,7 @@ func (x *SuspendAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendAlloc.ProtoReflect.Descriptor instead.
 func (*SuspendAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SuspendAlloc) GetAlloc() *AllocId {
@@ -2102,7 +2261,7 @@ type HardwareFreed struct {
 
 func (x *HardwareFreed) Reset() {
 	*x = HardwareFreed{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2273,7 @@ func (x *HardwareFreed) String() string {
 func (*HardwareFreed) ProtoMessage() {}
 
 func (x *HardwareFreed) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2286,7 @@ func (x *HardwareFreed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardwareFreed.ProtoReflect.Descriptor instead.
 func (*HardwareFreed) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HardwareFreed) GetTookMs() uint32 {
@@ -2182,7 +2341,7 @@ type AllocSuspended struct {
 
 func (x *AllocSuspended) Reset() {
 	*x = AllocSuspended{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2353,7 @@ func (x *AllocSuspended) String() string {
 func (*AllocSuspended) ProtoMessage() {}
 
 func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2366,7 @@ func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSuspended.ProtoReflect.Descriptor instead.
 func (*AllocSuspended) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AllocSuspended) GetAlloc() *AllocId {
@@ -2266,7 +2425,7 @@ type SignalAlloc struct {
 
 func (x *SignalAlloc) Reset() {
 	*x = SignalAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2437,7 @@ func (x *SignalAlloc) String() string {
 func (*SignalAlloc) ProtoMessage() {}
 
 func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2450,7 @@ func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalAlloc.ProtoReflect.Descriptor instead.
 func (*SignalAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignalAlloc) GetAlloc() *AllocId {
@@ -2339,7 +2498,7 @@ type SignalResult struct {
 
 func (x *SignalResult) Reset() {
 	*x = SignalResult{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2510,7 @@ func (x *SignalResult) String() string {
 func (*SignalResult) ProtoMessage() {}
 
 func (x *SignalResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2523,7 @@ func (x *SignalResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResult.ProtoReflect.Descriptor instead.
 func (*SignalResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SignalResult) GetToken() string {
@@ -2390,7 +2549,7 @@ type LeftOvers struct {
 
 func (x *LeftOvers) Reset() {
 	*x = LeftOvers{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2561,7 @@ func (x *LeftOvers) String() string {
 func (*LeftOvers) ProtoMessage() {}
 
 func (x *LeftOvers) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2574,7 @@ func (x *LeftOvers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOvers.ProtoReflect.Descriptor instead.
 func (*LeftOvers) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LeftOvers) GetLeftOvers() []*LeftOver {
@@ -2435,14 +2594,15 @@ type Connect struct {
 	Again      bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	// A client attaches from outside the job. What prevents it is answered
 	// in the tunnel: Refused.
-	Client        bool `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
+	Client        bool   `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
+	NetworkFrom   uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"` // as in TunnelOpen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Connect) Reset() {
 	*x = Connect{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2614,7 @@ func (x *Connect) String() string {
 func (*Connect) ProtoMessage() {}
 
 func (x *Connect) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2627,7 @@ func (x *Connect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connect.ProtoReflect.Descriptor instead.
 func (*Connect) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Connect) GetAlloc() *AllocId {
@@ -2512,6 +2672,13 @@ func (x *Connect) GetClient() bool {
 	return false
 }
 
+func (x *Connect) GetNetworkFrom() uint32 {
+	if x != nil {
+		return x.NetworkFrom
+	}
+	return 0
+}
+
 type TunnelMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -2533,7 +2700,7 @@ type TunnelMessage struct {
 
 func (x *TunnelMessage) Reset() {
 	*x = TunnelMessage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2712,7 @@ func (x *TunnelMessage) String() string {
 func (*TunnelMessage) ProtoMessage() {}
 
 func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2725,7 @@ func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelMessage.ProtoReflect.Descriptor instead.
 func (*TunnelMessage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TunnelMessage) GetWhat() isTunnelMessage_What {
@@ -2745,7 +2912,7 @@ type Direct struct {
 
 func (x *Direct) Reset() {
 	*x = Direct{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2924,7 @@ func (x *Direct) String() string {
 func (*Direct) ProtoMessage() {}
 
 func (x *Direct) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2937,7 @@ func (x *Direct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Direct.ProtoReflect.Descriptor instead.
 func (*Direct) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Direct) GetAddress() string {
@@ -2799,7 +2966,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2978,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2991,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Attach) GetJob() *JobId {
@@ -2853,7 +3020,7 @@ type Attached struct {
 
 func (x *Attached) Reset() {
 	*x = Attached{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3032,7 @@ func (x *Attached) String() string {
 func (*Attached) ProtoMessage() {}
 
 func (x *Attached) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3045,7 @@ func (x *Attached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attached.ProtoReflect.Descriptor instead.
 func (*Attached) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Attached) GetAlloc() *AllocId {
@@ -2906,7 +3073,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3085,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3098,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Refused) GetReason() string {
@@ -2975,14 +3142,18 @@ type TunnelOpen struct {
 	// The node can come to the other one by itself, and this is the SHA-256 of the
 	// certificate that it would show there, made for this tunnel alone. The other end
 	// answers with Direct. Empty = through this tunnel only.
-	Direct        []byte `protobuf:"bytes,440,opt,name=direct,proto3" json:"direct,omitempty"`
+	Direct []byte `protobuf:"bytes,440,opt,name=direct,proto3" json:"direct,omitempty"`
+	// The tunnel carries packets of the network between the job's nodes, one in each data,
+	// because they do not get through otherwise; they are encrypted. The caller's
+	// allocation is the one with this index, counted from 1; 0 = it carries something else.
+	NetworkFrom   uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3165,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3178,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TunnelOpen) GetAlloc() *AllocId {
@@ -3080,6 +3251,13 @@ func (x *TunnelOpen) GetDirect() []byte {
 	return nil
 }
 
+func (x *TunnelOpen) GetNetworkFrom() uint32 {
+	if x != nil {
+		return x.NetworkFrom
+	}
+	return 0
+}
+
 // Image is what was saved of one allocation of a job: its whole process tree and the
 // files that belong to it, at one instant. Its content identifies it:
 // two images with one digest are the same.
@@ -3099,7 +3277,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3289,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3302,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Image) GetAlloc() *AllocId {
@@ -3201,7 +3379,7 @@ type SaveAlloc struct {
 
 func (x *SaveAlloc) Reset() {
 	*x = SaveAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3391,7 @@ func (x *SaveAlloc) String() string {
 func (*SaveAlloc) ProtoMessage() {}
 
 func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3404,7 @@ func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveAlloc.ProtoReflect.Descriptor instead.
 func (*SaveAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SaveAlloc) GetAlloc() *AllocId {
@@ -3293,7 +3471,7 @@ type AllocSaved struct {
 
 func (x *AllocSaved) Reset() {
 	*x = AllocSaved{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3305,7 +3483,7 @@ func (x *AllocSaved) String() string {
 func (*AllocSaved) ProtoMessage() {}
 
 func (x *AllocSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3318,7 +3496,7 @@ func (x *AllocSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSaved.ProtoReflect.Descriptor instead.
 func (*AllocSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AllocSaved) GetAlloc() *AllocId {
@@ -3408,7 +3586,7 @@ type SavedAcknowledged struct {
 
 func (x *SavedAcknowledged) Reset() {
 	*x = SavedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3598,7 @@ func (x *SavedAcknowledged) String() string {
 func (*SavedAcknowledged) ProtoMessage() {}
 
 func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3611,7 @@ func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
 func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SavedAcknowledged) GetAlloc() *AllocId {
@@ -3467,7 +3645,7 @@ type AllocCheckpointable struct {
 
 func (x *AllocCheckpointable) Reset() {
 	*x = AllocCheckpointable{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3657,7 @@ func (x *AllocCheckpointable) String() string {
 func (*AllocCheckpointable) ProtoMessage() {}
 
 func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3670,7 @@ func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocCheckpointable.ProtoReflect.Descriptor instead.
 func (*AllocCheckpointable) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AllocCheckpointable) GetAlloc() *AllocId {
@@ -3540,7 +3718,7 @@ type AskRestore struct {
 
 func (x *AskRestore) Reset() {
 	*x = AskRestore{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3730,7 @@ func (x *AskRestore) String() string {
 func (*AskRestore) ProtoMessage() {}
 
 func (x *AskRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3743,7 @@ func (x *AskRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
 func (*AskRestore) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AskRestore) GetToken() string {
@@ -3608,7 +3786,7 @@ type RestoreAnswer struct {
 
 func (x *RestoreAnswer) Reset() {
 	*x = RestoreAnswer{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3620,7 +3798,7 @@ func (x *RestoreAnswer) String() string {
 func (*RestoreAnswer) ProtoMessage() {}
 
 func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3633,7 +3811,7 @@ func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
 func (*RestoreAnswer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RestoreAnswer) GetToken() string {
@@ -3676,7 +3854,7 @@ type KeepImages struct {
 
 func (x *KeepImages) Reset() {
 	*x = KeepImages{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[36]
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3688,7 +3866,7 @@ func (x *KeepImages) String() string {
 func (*KeepImages) ProtoMessage() {}
 
 func (x *KeepImages) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[36]
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3701,7 +3879,7 @@ func (x *KeepImages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
 func (*KeepImages) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *KeepImages) GetImages() []*Image {
@@ -3724,7 +3902,7 @@ type ImagesHeld struct {
 
 func (x *ImagesHeld) Reset() {
 	*x = ImagesHeld{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[37]
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3914,7 @@ func (x *ImagesHeld) String() string {
 func (*ImagesHeld) ProtoMessage() {}
 
 func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[37]
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3927,7 @@ func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
 func (*ImagesHeld) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ImagesHeld) GetImages() []*Image {
@@ -3789,7 +3967,7 @@ type SendImage struct {
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	mi := &file_gleaner_v1_link_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +3979,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	mi := &file_gleaner_v1_link_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +3992,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SendImage) GetImage() *Image {
@@ -3872,7 +4050,7 @@ type FetchImage struct {
 
 func (x *FetchImage) Reset() {
 	*x = FetchImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	mi := &file_gleaner_v1_link_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +4062,7 @@ func (x *FetchImage) String() string {
 func (*FetchImage) ProtoMessage() {}
 
 func (x *FetchImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	mi := &file_gleaner_v1_link_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +4075,7 @@ func (x *FetchImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchImage.ProtoReflect.Descriptor instead.
 func (*FetchImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FetchImage) GetImage() *Image {
@@ -3926,7 +4104,7 @@ type ImageFetched struct {
 
 func (x *ImageFetched) Reset() {
 	*x = ImageFetched{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[40]
+	mi := &file_gleaner_v1_link_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3938,7 +4116,7 @@ func (x *ImageFetched) String() string {
 func (*ImageFetched) ProtoMessage() {}
 
 func (x *ImageFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[40]
+	mi := &file_gleaner_v1_link_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3951,7 +4129,7 @@ func (x *ImageFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageFetched.ProtoReflect.Descriptor instead.
 func (*ImageFetched) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ImageFetched) GetImage() *Image {
@@ -4046,7 +4224,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"NodeLeaves\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x1b\n" +
 	"\twithin_ms\x18\x02 \x01(\x03R\bwithinMs\x12\x14\n" +
-	"\x05stays\x18\x03 \x01(\bR\x05stays\"\xdc\x01\n" +
+	"\x05stays\x18\x03 \x01(\bR\x05stays\"\x96\x02\n" +
 	"\fRunningAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -4054,7 +4232,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x06frozen\x18\x04 \x01(\bR\x06frozen\x12%\n" +
 	"\x0esuspend_number\x18\x05 \x01(\rR\rsuspendNumber\x12\x1c\n" +
 	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12\x16\n" +
-	"\x06parked\x18\a \x01(\bR\x06parked\"\xef\x01\n" +
+	"\x06parked\x18\a \x01(\bR\x06parked\x128\n" +
+	"\vnetwork_end\x18\xbe\x01 \x01(\v2\x16.gleaner.v1.NetworkEndR\n" +
+	"networkEnd\"\xef\x01\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
@@ -4071,7 +4251,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xcd\x06\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xe8\x06\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4103,12 +4283,26 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\bknown_as\x18\x15 \x03(\tR\aknownAs\x128\n" +
 	"\vimage_rules\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
 	"imageRules\x12\x18\n" +
-	"\aaccount\x18\x1e \x01(\tR\aaccount\"7\n" +
+	"\aaccount\x18\x1e \x01(\tR\aaccount\x12\x19\n" +
+	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\"q\n" +
 	"\n" +
 	"AllocReady\x12)\n" +
-	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"9\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x128\n" +
+	"\vnetwork_end\x18\xbe\x01 \x01(\v2\x16.gleaner.v1.NetworkEndR\n" +
+	"networkEnd\"Q\n" +
+	"\n" +
+	"NetworkEnd\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x01 \x01(\fR\tpublicKey\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x10\n" +
+	"\x03mtu\x18\x03 \x01(\rR\x03mtu\"g\n" +
+	"\vNetworkPeer\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12(\n" +
+	"\x03end\x18\x03 \x01(\v2\x16.gleaner.v1.NetworkEndR\x03end\"x\n" +
 	"\fReleaseBatch\x12)\n" +
-	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\xf4\x02\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12=\n" +
+	"\rnetwork_peers\x18\xbe\x01 \x03(\v2\x17.gleaner.v1.NetworkPeerR\fnetworkPeers\"\xf4\x02\n" +
 	"\n" +
 	"AllocEnded\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12*\n" +
@@ -4168,7 +4362,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xb0\x01\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xd4\x01\n" +
 	"\aConnect\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
@@ -4177,7 +4371,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"controller\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12\x16\n" +
-	"\x06client\x18\x06 \x01(\bR\x06client\"\x9a\x03\n" +
+	"\x06client\x18\x06 \x01(\bR\x06client\x12\"\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\x9a\x03\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
@@ -4202,7 +4397,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05later\x18\x02 \x01(\bR\x05later\"\xa5\x02\n" +
+	"\x05later\x18\x02 \x01(\bR\x05later\"\xc9\x02\n" +
 	"\n" +
 	"TunnelOpen\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x1b\n" +
@@ -4215,7 +4410,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05image\x18\a \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
 	"\x05facts\x18\b \x01(\bR\x05facts\x12\x12\n" +
 	"\x04copy\x18- \x01(\bR\x04copy\x12\x17\n" +
-	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\"\xce\x01\n" +
+	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\x12\"\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\xce\x01\n" +
 	"\x05Image\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
@@ -4338,7 +4534,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),               // 0: gleaner.v1.EndCause
 	(SaveThen)(0),               // 1: gleaner.v1.SaveThen
@@ -4354,151 +4550,157 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*LeaseRenewed)(nil),        // 11: gleaner.v1.LeaseRenewed
 	(*StartAlloc)(nil),          // 12: gleaner.v1.StartAlloc
 	(*AllocReady)(nil),          // 13: gleaner.v1.AllocReady
-	(*ReleaseBatch)(nil),        // 14: gleaner.v1.ReleaseBatch
-	(*AllocEnded)(nil),          // 15: gleaner.v1.AllocEnded
-	(*EndedAcknowledged)(nil),   // 16: gleaner.v1.EndedAcknowledged
-	(*EndAlloc)(nil),            // 17: gleaner.v1.EndAlloc
-	(*SetTimeLimit)(nil),        // 18: gleaner.v1.SetTimeLimit
-	(*SuspendAlloc)(nil),        // 19: gleaner.v1.SuspendAlloc
-	(*HardwareFreed)(nil),       // 20: gleaner.v1.HardwareFreed
-	(*AllocSuspended)(nil),      // 21: gleaner.v1.AllocSuspended
-	(*SignalAlloc)(nil),         // 22: gleaner.v1.SignalAlloc
-	(*SignalResult)(nil),        // 23: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),           // 24: gleaner.v1.LeftOvers
-	(*Connect)(nil),             // 25: gleaner.v1.Connect
-	(*TunnelMessage)(nil),       // 26: gleaner.v1.TunnelMessage
-	(*Direct)(nil),              // 27: gleaner.v1.Direct
-	(*Attach)(nil),              // 28: gleaner.v1.Attach
-	(*Attached)(nil),            // 29: gleaner.v1.Attached
-	(*Refused)(nil),             // 30: gleaner.v1.Refused
-	(*TunnelOpen)(nil),          // 31: gleaner.v1.TunnelOpen
-	(*Image)(nil),               // 32: gleaner.v1.Image
-	(*SaveAlloc)(nil),           // 33: gleaner.v1.SaveAlloc
-	(*AllocSaved)(nil),          // 34: gleaner.v1.AllocSaved
-	(*SavedAcknowledged)(nil),   // 35: gleaner.v1.SavedAcknowledged
-	(*AllocCheckpointable)(nil), // 36: gleaner.v1.AllocCheckpointable
-	(*AskRestore)(nil),          // 37: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),       // 38: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),          // 39: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),          // 40: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),           // 41: gleaner.v1.SendImage
-	(*FetchImage)(nil),          // 42: gleaner.v1.FetchImage
-	(*ImageFetched)(nil),        // 43: gleaner.v1.ImageFetched
-	(*NodeHolds)(nil),           // 44: gleaner.v1.NodeHolds
-	(*OwnerRules)(nil),          // 45: gleaner.v1.OwnerRules
-	(*DropHolds)(nil),           // 46: gleaner.v1.DropHolds
-	(*Inventory)(nil),           // 47: gleaner.v1.Inventory
-	(*LeftOver)(nil),            // 48: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 49: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 50: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 51: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 52: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 53: gleaner.v1.NodeAllocation
-	(*ImageRules)(nil),          // 54: gleaner.v1.ImageRules
-	(*Usage)(nil),               // 55: gleaner.v1.Usage
-	(*NodeSteps)(nil),           // 56: gleaner.v1.NodeSteps
+	(*NetworkEnd)(nil),          // 14: gleaner.v1.NetworkEnd
+	(*NetworkPeer)(nil),         // 15: gleaner.v1.NetworkPeer
+	(*ReleaseBatch)(nil),        // 16: gleaner.v1.ReleaseBatch
+	(*AllocEnded)(nil),          // 17: gleaner.v1.AllocEnded
+	(*EndedAcknowledged)(nil),   // 18: gleaner.v1.EndedAcknowledged
+	(*EndAlloc)(nil),            // 19: gleaner.v1.EndAlloc
+	(*SetTimeLimit)(nil),        // 20: gleaner.v1.SetTimeLimit
+	(*SuspendAlloc)(nil),        // 21: gleaner.v1.SuspendAlloc
+	(*HardwareFreed)(nil),       // 22: gleaner.v1.HardwareFreed
+	(*AllocSuspended)(nil),      // 23: gleaner.v1.AllocSuspended
+	(*SignalAlloc)(nil),         // 24: gleaner.v1.SignalAlloc
+	(*SignalResult)(nil),        // 25: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),           // 26: gleaner.v1.LeftOvers
+	(*Connect)(nil),             // 27: gleaner.v1.Connect
+	(*TunnelMessage)(nil),       // 28: gleaner.v1.TunnelMessage
+	(*Direct)(nil),              // 29: gleaner.v1.Direct
+	(*Attach)(nil),              // 30: gleaner.v1.Attach
+	(*Attached)(nil),            // 31: gleaner.v1.Attached
+	(*Refused)(nil),             // 32: gleaner.v1.Refused
+	(*TunnelOpen)(nil),          // 33: gleaner.v1.TunnelOpen
+	(*Image)(nil),               // 34: gleaner.v1.Image
+	(*SaveAlloc)(nil),           // 35: gleaner.v1.SaveAlloc
+	(*AllocSaved)(nil),          // 36: gleaner.v1.AllocSaved
+	(*SavedAcknowledged)(nil),   // 37: gleaner.v1.SavedAcknowledged
+	(*AllocCheckpointable)(nil), // 38: gleaner.v1.AllocCheckpointable
+	(*AskRestore)(nil),          // 39: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),       // 40: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),          // 41: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),          // 42: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),           // 43: gleaner.v1.SendImage
+	(*FetchImage)(nil),          // 44: gleaner.v1.FetchImage
+	(*ImageFetched)(nil),        // 45: gleaner.v1.ImageFetched
+	(*NodeHolds)(nil),           // 46: gleaner.v1.NodeHolds
+	(*OwnerRules)(nil),          // 47: gleaner.v1.OwnerRules
+	(*DropHolds)(nil),           // 48: gleaner.v1.DropHolds
+	(*Inventory)(nil),           // 49: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 50: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 51: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 52: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 53: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 54: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 55: gleaner.v1.NodeAllocation
+	(*ImageRules)(nil),          // 56: gleaner.v1.ImageRules
+	(*Usage)(nil),               // 57: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 58: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
 	10, // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
 	13, // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
-	15, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
-	23, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	24, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	34, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
-	36, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	38, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	40, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
-	21, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
-	43, // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
-	44, // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
+	17, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
+	25, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	26, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	36, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
+	38, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	40, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	42, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	23, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
+	45, // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
+	46, // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
 	7,  // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
 	9,  // 14: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
 	11, // 15: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
 	12, // 16: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
-	14, // 17: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	17, // 18: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
-	22, // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
-	16, // 20: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	25, // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	18, // 22: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	33, // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
-	35, // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	37, // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	39, // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	41, // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
-	19, // 28: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
-	42, // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
-	45, // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
-	46, // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
-	47, // 32: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	16, // 17: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
+	19, // 18: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
+	24, // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
+	18, // 20: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
+	27, // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	20, // 22: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	35, // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
+	37, // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	39, // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	41, // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	43, // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	21, // 28: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
+	44, // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
+	47, // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
+	48, // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
+	49, // 32: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
 	8,  // 33: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
-	48, // 34: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	32, // 35: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	44, // 36: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
+	50, // 34: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	34, // 35: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	46, // 36: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
 	7,  // 37: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
 	5,  // 38: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 39: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
-	5,  // 40: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
-	5,  // 41: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
-	5,  // 42: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	49, // 43: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	50, // 44: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	51, // 45: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	52, // 46: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	53, // 47: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	32, // 48: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	54, // 49: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
-	5,  // 50: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 51: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 52: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,  // 53: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	55, // 54: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	56, // 55: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
-	20, // 56: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 57: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 58: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 59: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 60: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 61: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	20, // 62: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 63: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	48, // 64: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 65: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	31, // 66: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	28, // 67: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	29, // 68: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	30, // 69: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	27, // 70: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	49, // 71: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 72: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 73: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	32, // 74: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 75: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 76: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 77: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 78: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	32, // 79: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 80: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 81: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 82: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 83: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	32, // 84: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12, // 85: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	32, // 86: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	32, // 87: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	32, // 88: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	32, // 89: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	32, // 90: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,  // 91: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	26, // 92: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 93: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	26, // 94: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	93, // [93:95] is the sub-list for method output_type
-	91, // [91:93] is the sub-list for method input_type
-	91, // [91:91] is the sub-list for extension type_name
-	91, // [91:91] is the sub-list for extension extendee
-	0,  // [0:91] is the sub-list for field type_name
+	14, // 39: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
+	5,  // 40: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
+	5,  // 41: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
+	5,  // 42: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,  // 43: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	51, // 44: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	52, // 45: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	53, // 46: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	54, // 47: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	55, // 48: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	34, // 49: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	56, // 50: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
+	5,  // 51: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	14, // 52: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
+	14, // 53: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
+	5,  // 54: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	15, // 55: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
+	5,  // 56: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,  // 57: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	57, // 58: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	58, // 59: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	22, // 60: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 61: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 62: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 63: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 64: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 65: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	22, // 66: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 67: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	50, // 68: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 69: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	33, // 70: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30, // 71: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31, // 72: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	32, // 73: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29, // 74: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	51, // 75: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 76: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 77: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	34, // 78: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 79: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 80: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 81: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 82: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	34, // 83: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 84: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 85: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 86: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 87: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	34, // 88: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12, // 89: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	34, // 90: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	34, // 91: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	34, // 92: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	34, // 93: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	34, // 94: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,  // 95: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28, // 96: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 97: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28, // 98: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	97, // [97:99] is the sub-list for method output_type
+	95, // [95:97] is the sub-list for method input_type
+	95, // [95:95] is the sub-list for extension type_name
+	95, // [95:95] is the sub-list for extension extendee
+	0,  // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -4545,7 +4747,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_OwnerRules)(nil),
 		(*ControllerMessage_DropHolds)(nil),
 	}
-	file_gleaner_v1_link_proto_msgTypes[23].OneofWrappers = []any{
+	file_gleaner_v1_link_proto_msgTypes[25].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
 		(*TunnelMessage_Data)(nil),
 		(*TunnelMessage_HalfClose)(nil),
@@ -4563,7 +4765,7 @@ func file_gleaner_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,142 @@
+// Package gangnet makes the network that a job on several nodes has between its nodes:
+// one range of addresses, which belong to the job's allocations and not to the nodes, and
+// WireGuard between them.
+//
+// Contract. An End is one allocation's part of it. It is a process of its own ("PROGRAM
+// gang-network", see package wire), which dies with the supervisor that began it, survives the
+// node's daemon, and holds the only copy but the supervisor's of a private key that was
+// made for this run. The address of the allocation is on the loopback interface of the
+// job's network namespace, for as long as that lives: CRIU saves and restores it, and
+// connections keep it while nothing leads to the other nodes. The link is an interface
+// beside it, which comes with Open and goes with Cut. While it is cut nothing gets in or
+// out, and nobody is told that: packets vanish, as on a bad line, and TCP sends them again.
+//
+// So a job on several nodes can be saved with its connections: each allocation is frozen,
+// its link is cut, and it is dumped. Whatever one of them has not acknowledged by then is
+// still in the image of the other. The order is everything: no link may open before the
+// connections of all allocations are there again, or the kernel of one refuses what
+// another one sends, and the connection is lost.
+//
+// This file is pure: who has which address, what the peers are told, how large a packet
+// may be.
+package gangnet
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Device is the name of the link in the job's network.
+const Device = "gang0"
+
+// ErrPeers is returned, wrapped, for peers with whom there can be no network.
+var ErrPeers = errors.New("the controller named peers with whom the job has no network")
+
+// Address is that of an allocation in its job's network.
+func Address(network netip.Prefix, index int) (netip.Addr, error) {
+	address := network.Masked().Addr()
+	for range index + 1 {
+		address = address.Next()
+	}
+	if index < 0 || !address.IsValid() || !network.Contains(address) {
+		return netip.Addr{}, fmt.Errorf("network %s has no address for node %d of the job", network, index)
+	}
+	return address, nil
+}
+
+// Peer is another allocation of the job.
+type Peer struct {
+	Key      []byte
+	Endpoint netip.AddrPort // of its node
+	Address  netip.Addr     // in the job's network
+}
+
+// keyBytes is the length of a key.
+const keyBytes = 32
+
+// Peers are the other ends of a network, as the controller has told them. node answers the
+// address of a node.
+func Peers(network netip.Prefix, own int, told []*pb.NetworkPeer, node func(string) netip.Addr) ([]Peer, error) {
+	peers := make([]Peer, 0, len(told))
+	seen := map[uint32]bool{uint32(own): true}
+	for _, t := range told {
+		address, err := Address(network, int(t.GetIndex()))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrPeers, err)
+		}
+		end := t.GetEnd()
+		switch {
+		case seen[t.GetIndex()]:
+			return nil, fmt.Errorf("%w: two of them have the address %s", ErrPeers, address)
+		case len(end.GetPublicKey()) != keyBytes:
+			return nil, fmt.Errorf("%w: %s has no key", ErrPeers, address)
+		case end.GetPort() == 0 || end.GetPort() > 0xffff:
+			return nil, fmt.Errorf("%w: %s has no port", ErrPeers, address)
+		}
+		seen[t.GetIndex()] = true
+		at := node(t.GetAddress())
+		if !at.IsValid() {
+			return nil, fmt.Errorf("%w: the address of node %q is not known here: set address in its configuration", ErrPeers, t.GetAddress())
+		}
+		peers = append(peers, Peer{Key: end.GetPublicKey(), Endpoint: netip.AddrPortFrom(at, uint16(end.GetPort())), Address: address})
+	}
+	return peers, nil
+}
+
+// What WireGuard and the outer UDP and IP headers take of a packet.
+const (
+	overhead4 = 60
+	overhead6 = 80
+)
+
+// Bounds of the size of a packet in a job's network. With the least of them IPv6 works; the
+// most is what jumbo frames carry.
+const (
+	leastMTU = 1280
+	mostMTU  = 9000 - overhead6
+)
+
+// MTU is how large a packet may be if the largest between two nodes is path; 0 = unknown.
+func MTU(path int, v6 bool) int {
+	overhead := overhead4
+	if v6 {
+		overhead = overhead6
+	}
+	if path == 0 {
+		path = 1500
+	}
+	return min(max(path-overhead, leastMTU), mostMTU)
+}
+
+// CommonMTU is how large a packet may be that all ends can take.
+func CommonMTU(own int, told []*pb.NetworkPeer) int {
+	least := own
+	for _, t := range told {
+		if mtu := int(t.GetEnd().GetMtu()); mtu > 0 {
+			least = min(least, mtu)
+		}
+	}
+	return max(least, leastMTU)
+}
+
+// KeepAliveS is how often each end says that it is there, in seconds: no way through a
+// firewall that remembers its users is forgotten. It also has both ends make their first
+// exchange of keys at once, and not with the first packet.
+const KeepAliveS = 25
+
+// Settings are what WireGuard is told about the peers, in the words of its interface of
+// settings. Those that it knows and that are not named are forgotten.
+func Settings(peers []Peer) string {
+	var text strings.Builder
+	text.WriteString("replace_peers=true\n")
+	for _, p := range peers {
+		fmt.Fprintf(&text, "public_key=%s\nendpoint=%s\nreplace_allowed_ips=true\nallowed_ip=%s\npersistent_keepalive_interval=%d\n",
+			hex.EncodeToString(p.Key), p.Endpoint, netip.PrefixFrom(p.Address, p.Address.BitLen()), KeepAliveS)
+	}
+	return text.String()
+}

@@ -1,0 +1,70 @@
+package gangnet
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+func TestAddress(t *testing.T) {
+	network := netip.MustParsePrefix("198.18.4.8/29")
+	for index, want := range map[int]string{0: "198.18.4.9", 6: "198.18.4.15", 7: "", -1: ""} {
+		got, err := Address(network, index)
+		if want == "" && err == nil || want != "" && got.String() != want {
+			t.Errorf("%d: %v, %v", index, got, err)
+		}
+	}
+	if _, err := Address(netip.MustParsePrefix("255.255.255.252/30"), 3); err == nil {
+		t.Error("there is no address after the last")
+	}
+}
+
+func TestMTU(t *testing.T) {
+	for _, c := range []struct {
+		path int
+		v6   bool
+		want int
+	}{{1500, false, 1440}, {1500, true, 1420}, {0, false, 1440}, {576, false, 1280}, {65536, false, 8920}, {9000, true, 8920}} {
+		if got := MTU(c.path, c.v6); got != c.want {
+			t.Errorf("%d %v: %d", c.path, c.v6, got)
+		}
+	}
+	if got := CommonMTU(8920, []*pb.NetworkPeer{{End: &pb.NetworkEnd{Mtu: 1440}}, {}}); got != 1440 {
+		t.Errorf("the least counts, not %d", got)
+	}
+	if got := CommonMTU(8920, []*pb.NetworkPeer{{End: &pb.NetworkEnd{Mtu: 3}}}); got != leastMTU {
+		t.Errorf("a node that says nonsense has %d taken", got)
+	}
+}
+
+// TestPeers: what a controller says is not believed.
+func TestPeers(t *testing.T) {
+	network, key := netip.MustParsePrefix("198.18.0.0/30"), bytes.Repeat([]byte{7}, keyBytes)
+	known := func(name string) netip.Addr {
+		at, _ := netip.ParseAddr(name)
+		return at
+	}
+	told := func(index uint32, address string, key []byte, port uint32) []*pb.NetworkPeer {
+		return []*pb.NetworkPeer{{Index: index, Address: address, End: &pb.NetworkEnd{PublicKey: key, Port: port}}}
+	}
+	good, err := Peers(network, 0, told(1, "10.0.0.2", key, 4000), known)
+	if err != nil || len(good) != 1 || good[0].Address.String() != "198.18.0.2" {
+		t.Fatal(good, err)
+	}
+	if text := Settings(good); !strings.Contains(text, "endpoint=10.0.0.2:4000\n") || !strings.Contains(text, "allowed_ip=198.18.0.2/32\n") {
+		t.Error(text)
+	}
+	for name, bad := range map[string][]*pb.NetworkPeer{
+		"its own address": told(0, "10.0.0.2", key, 4000), "no key": told(1, "10.0.0.2", nil, 4000), "no port": told(1, "10.0.0.2", key, 0),
+		"a port that is none": told(1, "10.0.0.2", key, 70000), "outside of the network": told(9, "10.0.0.2", key, 4000),
+		"nobody knows where": told(1, "elsewhere", key, 4000), "twice": append(told(1, "10.0.0.2", key, 1), told(1, "10.0.0.3", key, 1)...),
+		"a number that wraps": told(1<<32-1, "10.0.0.2", key, 4000),
+	} {
+		if peers, err := Peers(network, 0, bad, known); err == nil {
+			t.Errorf("%s: %v", name, peers)
+		}
+	}
+}
