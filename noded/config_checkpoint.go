@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/images"
@@ -15,7 +16,8 @@ import (
 // are saved and restored, and where their images lie.
 type CheckpointConfig struct {
 	CRIU     string // program; "" = it is looked for
-	Store    string // directory of the node's own images
+	Store    string // of the node's own images: a directory, or the address of a bucket
+	StoreAt  images.Access
 	Limit    uint64 // bytes that they may take; 0 = as many as there are
 	Shared   []images.Shared
 	TimeoutS uint32 // of a save for which nobody says how long it may take
@@ -28,8 +30,9 @@ type CheckpointConfig struct {
 }
 
 type checkpointFile struct {
-	CRIU    string `toml:"criu"`
-	Store   string `toml:"store"`
+	CRIU  string `toml:"criu"`
+	Store string `toml:"store"`
+	accessFile
 	Limit   string `toml:"limit"`
 	Timeout string `toml:"timeout"`
 	Rate    string `toml:"rate"`
@@ -39,7 +42,43 @@ type checkpointFile struct {
 	Shared   []struct {
 		Name string `toml:"name"`
 		Path string `toml:"path"`
+		accessFile
 	} `toml:"shared"`
+}
+
+// accessFile has what a store in a bucket, or one that is encrypted, needs.
+type accessFile struct {
+	Endpoint    string `toml:"endpoint"`
+	Region      string `toml:"region"`
+	Credentials string `toml:"credentials"`
+	Keys        string `toml:"keys"`
+}
+
+// check refuses what cannot be a store; at is where it stands in the file.
+func (a *accessFile) check(at, key, path string) (images.Access, error) {
+	access := images.Access(*a)
+	for _, named := range []struct{ key, file string }{{"credentials", a.Credentials}, {"keys", a.Keys}} {
+		if named.file == "" {
+			continue
+		}
+		if err := checkAbsolute(at+named.key, named.file); err != nil {
+			return access, err
+		}
+	}
+	place := access.Place(path)
+	if place.InBucket() {
+		_, _, err := place.Bucket()
+		if err != nil {
+			err = fmt.Errorf("%s: %w", at+key, err)
+		}
+		return access, err
+	}
+	for _, named := range []struct{ key, value string }{{"endpoint", a.Endpoint}, {"region", a.Region}, {"credentials", a.Credentials}} {
+		if named.value != "" {
+			return access, fmt.Errorf("%s is for a bucket, and %s %q is a directory: give s3://BUCKET/PREFIX, or leave it out", at+named.key, key, shorten(path))
+		}
+	}
+	return access, checkAbsolute(at+key, path)
 }
 
 // Defaults of [checkpoint].
@@ -60,7 +99,9 @@ func (f *configFile) checkCheckpoint(c *Config) error {
 	}
 	if section.Store == "" {
 		c.Checkpoint.Store = filepath.Join(c.StateDir, imagesDir)
-	} else if err := checkAbsolute("checkpoint.store", section.Store); err != nil {
+	}
+	var err error
+	if c.Checkpoint.StoreAt, err = section.check("checkpoint.", "store", c.Checkpoint.Store); err != nil {
 		return err
 	}
 	for _, size := range []struct {
@@ -70,7 +111,6 @@ func (f *configFile) checkCheckpoint(c *Config) error {
 		if size.text == "" {
 			continue
 		}
-		var err error
 		if *size.into, err = parseMemory(size.key, size.text); err != nil {
 			return err
 		}
@@ -117,21 +157,26 @@ func (f *configFile) checkSharedStores(c *Config) error {
 		if len(shared.Name) > spec.MaxNameBytes || !idPattern.MatchString(shared.Name) {
 			return fmt.Errorf("%s: name %q: give each store a name made of letters, digits, '.', '_' and '-', the same on all nodes that share it", at, shorten(shared.Name))
 		}
-		if err := checkAbsolute(at+": path", shared.Path); err != nil {
+		access, err := shared.check(at+": ", "path", shared.Path)
+		if err != nil {
 			return err
 		}
 		if seen[shared.Name] || seen[shared.Path] {
 			return fmt.Errorf("%s: name %q, path %q: another store has one of them already", at, shared.Name, shared.Path)
 		}
 		seen[shared.Name], seen[shared.Path] = true, true
-		c.Checkpoint.Shared = append(c.Checkpoint.Shared, images.Shared{Name: shared.Name, Path: shared.Path})
+		c.Checkpoint.Shared = append(c.Checkpoint.Shared, images.Shared{Name: shared.Name, Path: shared.Path, Access: access})
 	}
 	return nil
 }
 
 // stores says where this node keeps images.
 func (c *Config) stores() images.Config {
+	own := c.Checkpoint.Store
+	if c.Checkpoint.StoreAt.Place(own).InBucket() {
+		own = strings.TrimRight(own, "/") + "/" + c.Name // nodes may have one bucket, and each deletes what is its own
+	}
 	return images.Config{
-		Own: c.Checkpoint.Store, Bytes: int64(c.Checkpoint.Limit), KeepFree: int64(c.MinFreeBytes), Shared: c.Checkpoint.Shared,
+		Own: own, OwnAt: c.Checkpoint.StoreAt, Bytes: int64(c.Checkpoint.Limit), KeepFree: int64(c.MinFreeBytes), Shared: c.Checkpoint.Shared,
 	}
 }

@@ -337,7 +337,7 @@ func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRest
 		err = images.Same(manifest, order.Image)
 	}
 	switch {
-	case errors.Is(err, images.ErrClosed), errors.Is(err, store.ErrSilent), err != nil && ctx.Err() != nil:
+	case errors.Is(err, images.ErrClosed), store.Away(err) && !errors.Is(err, store.ErrBroken), err != nil && ctx.Err() != nil:
 		return "store", err.Error() // of the image itself this says nothing
 	case err != nil:
 		return "image", err.Error()

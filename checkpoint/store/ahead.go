@@ -92,7 +92,7 @@ func (i *directoryImage) Chunks(ctx context.Context, wanted []Ref, each func(n i
 		}
 		if r.err != nil {
 			ref := wanted[r.first]
-			return &Damage{Image: i.digest, Part: i.manifest.Parts[ref.Part].Name, Chunk: int(ref.Chunk), File: i.File(ref), What: r.err.Error()}
+			return damage(r.err, i.digest, i.manifest.Parts[ref.Part].Name, int(ref.Chunk), i.File(ref))
 		}
 		from := r.from
 		for k := r.first; k < r.last; k++ {

@@ -98,7 +98,7 @@ func (d *Directory) buildOn(ctx context.Context, m *checkpoint.Manifest, making 
 // useless says whether an error only means that an image cannot be built on.
 func useless(err error) bool {
 	var damage *Damage
-	return errors.As(err, &damage) || errors.Is(err, ErrNoImage) || errors.Is(err, fs.ErrNotExist)
+	return errors.As(err, &damage) || errors.Is(err, ErrNoImage) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrKey)
 }
 
 // linkAll links the packs of which an image has at least half: what it has in
@@ -164,7 +164,7 @@ func (d *Directory) linkPack(from string, has map[checkpoint.Digest]bool, b *bas
 	opened, err := openPack(d.disk, mine)
 	if err != nil {
 		var bad errPack
-		if errors.As(err, &bad) {
+		if errors.As(err, &bad) || errors.Is(err, ErrKey) {
 			return d.disk.Remove(mine)
 		}
 		return err

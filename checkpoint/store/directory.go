@@ -39,10 +39,12 @@ const (
 )
 
 // Directory is a Store in a directory: of this node, or one that several nodes
-// share. It needs no lock of the file system, only that renaming is atomic.
+// share. It needs no lock of the file system, only that renaming is atomic. What lies in a
+// Bucket looks to it like a directory (bucket_disk.go).
 type Directory struct {
 	path     string
 	disk     disk
+	local    *unixDisk // below it; nil = it is in no directory of this machine
 	limits   Limits
 	writer   writer        // of what is being made
 	patience time.Duration // with a directory, once a context is done
@@ -56,17 +58,24 @@ type Directory struct {
 // which must lie in a directory that exists. It is refused with ErrUnsafe if
 // anybody else could read or change it.
 func OpenDirectory(ctx context.Context, path string, limits Limits) (*Directory, error) {
+	return OpenSealed(ctx, path, limits, nil)
+}
+
+// OpenSealed opens a store whose files are encrypted, unless keys is nil.
+func OpenSealed(ctx context.Context, path string, limits Limits, keys *Keys) (*Directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	d := newDirectory(path, &unixDisk{path: path}, limits)
+	local := &unixDisk{path: path}
+	d := newDirectory(path, sealed(local, keys), limits)
+	d.local = local
 	_, err = within(ctx, d, "open", func(ctx context.Context) (struct{}, error) {
 		top, err := openTop(path)
 		if err != nil {
 			return struct{}{}, err
 		}
-		d.disk.(*unixDisk).top = top
+		local.top = top
 		return struct{}{}, d.begin(ctx)
 	})
 	if err != nil {
@@ -75,14 +84,17 @@ func OpenDirectory(ctx context.Context, path string, limits Limits) (*Directory,
 	return d, nil
 }
 
+// at answers where a name of the store lies, for people.
+func (d *Directory) at(name string) string { return d.path + "/" + name }
+
 func newDirectory(path string, on disk, limits Limits) *Directory {
 	return &Directory{path: path, disk: on, limits: limits, writer: thisWriter(), patience: 2 * time.Second, names: map[checkpoint.Digest]string{}}
 }
 
 // Close lets the directory go. Nothing may be under way.
 func (d *Directory) Close() error {
-	if u, real := d.disk.(*unixDisk); real {
-		return unix.Close(u.top)
+	if d.local != nil {
+		return unix.Close(d.local.top)
 	}
 	return nil
 }
@@ -90,13 +102,12 @@ func (d *Directory) Close() error {
 // Replaced says whether the path leads to something else by now than what was
 // opened there, or to nothing: somebody has removed it, or mounted over it.
 func (d *Directory) Replaced(ctx context.Context) (bool, error) {
-	u, real := d.disk.(*unixDisk)
-	if !real {
+	if d.local == nil {
 		return false, nil
 	}
 	return within(ctx, d, "look at", func(context.Context) (bool, error) {
 		var mine, there unix.Stat_t
-		if err := unix.Fstat(u.top, &mine); err != nil {
+		if err := unix.Fstat(d.local.top, &mine); err != nil {
 			return false, err
 		}
 		err := unix.Lstat(d.path, &there)

@@ -1,6 +1,6 @@
 // Package store keeps the images of saved jobs: in a directory, of one node or
-// shared by several, or on another node, from which they are read over any
-// stream of bytes.
+// shared by several, in a bucket of a server that speaks S3, or on another node,
+// from which they are read over any stream of bytes.
 //
 //	s, err := store.OpenDirectory(ctx, "/var/lib/…/images", store.Limits{Bytes: 500 << 30})
 //	receipt, err := s.Put(ctx, manifest, dumpDirectory)   // durable when it returns
@@ -12,6 +12,9 @@
 //	image, err := s.Open(ctx, receipt.Digest)             // its manifest, and its chunks
 //	feed, err := image.Feed(ctx, dir, which)              // which parts are read later
 //	data, done, err := feed.Read(part, offset, most)      // every byte verified
+//
+//	keys := store.NewKeys("/etc/…/keys")                  // encrypted, and in a bucket:
+//	s, err = store.OpenPlace(ctx, store.Place{Address: "s3://bucket/prefix"}, store.Limits{}, keys)
 //
 //	err = store.Serve(ctx, conn, s, digest)               // here: that image, read only
 //	r := store.NewRemote(dial)                            // there: a Reader like s

@@ -150,3 +150,16 @@ func FuzzRemote(f *testing.F) {
 		}
 	})
 }
+
+// FuzzKeys: whatever a file of keys has, it is refused, or its last key can write.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte("# created\nAGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n"))
+	f.Add([]byte("AGE-SECRET-KEY-PQ-1\n"))
+	f.Add([]byte("\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, write, err := parseKeys(bytes.NewReader(data))
+		if (err == nil) != (len(all) > 0 && write != nil) {
+			t.Errorf("%d keys, %v: %v", len(all), write, err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,16 @@ func (d *Directory) Manifest(ctx context.Context, image checkpoint.Digest) (*che
 func (d *Directory) readManifest(name string, image checkpoint.Digest) (*checkpoint.Manifest, []byte, error) {
 	name = path.Join(name, manifestName)
 	damaged := func(err error) error {
-		return &Damage{Image: image, Chunk: -1, File: path.Join(d.path, name), What: err.Error()}
+		return &Damage{Image: image, Chunk: -1, File: d.at(name), What: err.Error()}
 	}
 	file, err := d.disk.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	var bad errPack
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, damaged(errors.New("it is gone"))
-	}
-	if err != nil {
+	case errors.As(err, &bad):
+		return nil, nil, damaged(bad)
+	case err != nil:
 		return nil, nil, err
 	}
 	defer file.Close()
@@ -47,8 +51,14 @@ func (d *Directory) readManifest(name string, image checkpoint.Digest) (*checkpo
 		return nil, nil, damaged(fmt.Errorf("it has %d bytes", size))
 	}
 	data := make([]byte, size)
-	if _, err := file.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
+	switch _, err := file.ReadAt(data, 0); {
+	case errors.As(err, &bad):
+		return nil, nil, damaged(bad)
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, nil, err
+	}
+	if bytes.HasPrefix(data, []byte(sealMagic)) {
+		return nil, nil, fmt.Errorf("%w: this node's configuration names none: name the file of keys that the others have", ErrKey)
 	}
 	encoded, err := expandManifest(data)
 	if err != nil {
@@ -170,7 +180,7 @@ func (d *Directory) open(ctx context.Context, name string, digest checkpoint.Dig
 		p, err := openPack(d.disk, file)
 		var bad errPack
 		if errors.As(err, &bad) || errors.Is(err, io.EOF) {
-			return nil, &Damage{Image: digest, Chunk: -1, File: path.Join(d.path, file), What: err.Error()}
+			return nil, &Damage{Image: digest, Chunk: -1, File: d.at(file), What: err.Error()}
 		}
 		if err != nil {
 			return nil, err
@@ -217,7 +227,7 @@ func (i *directoryImage) File(ref Ref) string {
 	if !known {
 		return ""
 	}
-	return path.Join(i.d.path, i.packs[at.pack].name)
+	return i.d.at(i.packs[at.pack].name)
 }
 
 // Close implements Image.

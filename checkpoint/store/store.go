@@ -17,9 +17,9 @@ var (
 	// limit, its file system, its user's quota, or the directory it is to be
 	// unpacked into. Nothing of it is left there.
 	ErrFull = errors.New("not enough space")
-	// ErrSilent is returned, wrapped, when a directory did not answer in time:
+	// ErrSilent is returned, wrapped, when a directory or a bucket did not answer in time:
 	// its disk hangs, or the server that exports it is gone.
-	ErrSilent = errors.New("the directory does not answer")
+	ErrSilent = errors.New("the store does not answer")
 	// ErrUnsafe is returned, wrapped, for a directory that others could read or
 	// change.
 	ErrUnsafe = errors.New("not safe for images")

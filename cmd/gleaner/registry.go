@@ -12,6 +12,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/copy"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/diag"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
@@ -68,6 +69,7 @@ func constructors() []func() *option.Command {
 		run.Command,
 		alloc.Command,
 		attach.Command,
+		copy.Command,
 		doctor.Command,
 		setup.Command,
 		agent.Command,

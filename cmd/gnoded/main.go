@@ -19,6 +19,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded"
 	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 
+	_ "github.com/gleaner-hpc/gleaner/checkpoint/store/s3"
 	_ "github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/gangnet/wire"
@@ -75,7 +76,14 @@ Keys of the configuration file (TOML; all may be left out):
 
    [checkpoint]         with what jobs are saved, and where their images lie
    criu = ""            CRIU 4 or newer (looked for)
-   store = ""           the node's own images (images, in state_dir)
+   store = ""           the node's own images (images, in state_dir); or
+                        "s3://BUCKET/PREFIX", below which each node has its own
+   endpoint = ""        of a bucket: https://HOST, or http://HOST:PORT (Amazon's)
+   region = ""          of a bucket (the server is asked)
+   credentials = ""     of a bucket: a file as the AWS command line has it
+                        (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)
+   keys = ""            with which images are encrypted: a file made by
+                        age-keygen; all read, the last one writes (they are not)
    limit = "500G"       that they may take (what the disk has)
    timeout = "30m"      of a save for which nobody says how long it may take
    rate = "100M"        a second, to nodes that restore them (as fast as it goes)
@@ -95,6 +103,8 @@ Keys of the configuration file (TOML; all may be left out):
    [[checkpoint.shared]]  a store that several nodes have under this name
    name = "scratch"
    path = "/scratch/gleaner"
+                        or "s3://BUCKET/PREFIX"; with endpoint, region,
+                        credentials and keys as above
 
    [[gpu]]              GPUs named by hand, in place of detect_gpus
    id = "gpu0"

@@ -21,12 +21,17 @@ const (
 	askLimit      = 30 * time.Second // after which an answer is not waited for
 	answerLasts   = 10 * time.Minute // a file may have changed since
 	noAnswerLasts = 2 * time.Minute  // what was in the way may be gone
+	awayLasts     = 15 * time.Second // the store was only away, or its key or credentials are mended
 	openPatience  = 2 * time.Minute  // for which nodes that have not answered keep a job from one where it has failed
 )
 
 // propertyImage is what a node names as the property at fault when the image
 // itself is lost or damaged where it should be.
 const propertyImage = "image"
+
+// propertyStore is what a node names when it cannot look at the image: of the image, and of
+// the node, that says nothing.
+const propertyStore = "store"
 
 // restores are the answers of nodes, for the images of waiting jobs: soft state
 // that counts for the session in which a node gave it, and that the next leader
@@ -180,6 +185,8 @@ func (a *restoreAsk) fresh(now time.Time) bool {
 		return age < askLimit
 	case a.can:
 		return age < answerLasts
+	case a.property == propertyStore:
+		return age < awayLasts
 	default:
 		return age < noAnswerLasts
 	}

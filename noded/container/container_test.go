@@ -143,10 +143,10 @@ func TestAddAccount(t *testing.T) {
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "passwd"), filepath.Join(dir, "copy")
 	must(t, os.WriteFile(source, []byte("root:x:0:0::/root:/bin/sh"), 0o644))
-	if made, err := addAccount(source, target, 0, "never"); made || err != nil {
+	if made, err := addAccount(readAccounts, source, target, 0, "never"); made || err != nil {
 		t.Errorf("for a known user: %v, %v", made, err)
 	}
-	if made, err := addAccount(source, target, 7, "ann:x:7:7::/:"); !made || err != nil {
+	if made, err := addAccount(readAccounts, source, target, 7, "ann:x:7:7::/:"); !made || err != nil {
 		t.Errorf("for an unknown user: %v, %v", made, err)
 	}
 	if data, _ := os.ReadFile(target); string(data) != "root:x:0:0::/root:/bin/sh\nann:x:7:7::/:\n" {

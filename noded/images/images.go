@@ -34,7 +34,8 @@ var ErrClosed = errors.New("a store of images cannot be opened")
 // Config says where a node keeps images. It travels from the daemon to
 // supervisors as JSON.
 type Config struct {
-	Own      string   `json:"own"`       // directory
+	Own      string   `json:"own"`       // directory, or address of a bucket
+	OwnAt    Access   `json:"own_at"`    // to that one
 	Bytes    int64    `json:"bytes"`     // that it may use; 0 = as many as there are
 	KeepFree int64    `json:"keep_free"` // of its file system
 	Shared   []Shared `json:"shared"`
@@ -42,8 +43,30 @@ type Config struct {
 
 // Shared is a store that several nodes have under one name.
 type Shared struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
+	Name   string `json:"name"`
+	Path   string `json:"path"` // directory, or address of a bucket
+	Access `json:"access"`
+}
+
+// Access says how one gets at a bucket, and at what a store has encrypted. Keys and
+// credentials themselves stay in files that are only named.
+type Access struct {
+	Endpoint    string `json:"endpoint,omitempty"`
+	Region      string `json:"region,omitempty"`
+	Credentials string `json:"credentials,omitempty"`
+	Keys        string `json:"keys,omitempty"` // file; "" = it is not encrypted
+}
+
+// Place answers where a store is.
+func (a Access) Place(path string) store.Place {
+	return store.Place{Address: path, Endpoint: a.Endpoint, Region: a.Region, Credentials: a.Credentials}
+}
+
+func (a Access) keys() *store.Keys {
+	if a.Keys == "" {
+		return nil
+	}
+	return store.NewKeys(a.Keys)
 }
 
 // Stores are the stores that a node reaches by itself. Its methods may be
@@ -71,22 +94,30 @@ func (s *Stores) Names() []string {
 
 // Has says whether there is a store of that name.
 func (s *Stores) Has(name string) bool {
-	_, _, ok := s.find(name)
+	_, ok := s.find(name)
 	return ok
 }
 
-func (s *Stores) find(name string) (path string, limits store.Limits, ok bool) {
-	limits.KeepFree = s.config.KeepFree
+// wanted is a store as the configuration has it.
+type wanted struct {
+	path   string
+	at     Access
+	limits store.Limits
+}
+
+func (s *Stores) find(name string) (w wanted, ok bool) {
+	w.limits.KeepFree = s.config.KeepFree
 	if name == "" {
-		limits.Bytes = s.config.Bytes
-		return s.config.Own, limits, s.config.Own != ""
+		w.path, w.at, w.limits.Bytes = s.config.Own, s.config.OwnAt, s.config.Bytes
+		return w, w.path != ""
 	}
 	for _, shared := range s.config.Shared {
 		if shared.Name == name {
-			return shared.Path, limits, true
+			w.path, w.at = shared.Path, shared.Access
+			return w, true
 		}
 	}
-	return "", limits, false
+	return w, false
 }
 
 // Open answers the store of a name; "" is the node's own. If a store was removed, or
@@ -104,12 +135,12 @@ func (s *Stores) Open(ctx context.Context, name string) (store.Store, error) {
 			return known, nil
 		}
 	}
-	path, limits, ok := s.find(name)
+	want, ok := s.find(name)
 	if !ok {
 		return nil, fmt.Errorf("%w as %q: name it under [[checkpoint.shared]] in the configuration of gnoded", ErrNoStore, name)
 	}
 	// The lock is not held: a store that hangs must not block the others.
-	opened, err := store.OpenDirectory(ctx, path, limits)
+	opened, err := store.OpenPlace(ctx, want.at.Place(want.path), want.limits, want.at.keys())
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // Dir is where the shared directory is mounted in every container.
@@ -61,6 +63,9 @@ const exitSetup = 125
 func Main(args []string) int {
 	if len(args) > 1 && args[1] == taskWord {
 		return taskMain(args[2:])
+	}
+	if len(args) > 1 && args[1] == step.CopyWord {
+		return copyMain(args[2:])
 	}
 	// Without this the job would outlive a supervisor that was killed.
 	ready := os.NewFile(ReadyFd, "ready")

@@ -76,6 +76,10 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 	}
 	s.command = strings.Join(argv, " ")
 	s.record = beginning(s.number, argv, 1)
+	cwd := string(open.Cwd)
+	if cwd == "" && p.config.Batch != nil {
+		cwd = string(p.config.Batch.Cwd)
+	}
 	theirs, err := s.openFiles(open.Window)
 	defer func() {
 		for _, f := range theirs {
@@ -84,7 +88,7 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 	}()
 	if err == nil {
 		s.child, err = p.start(&command{
-			argv: argv, env: env, cwd: string(open.Cwd), umask: open.Umask, terminal: s.tty != nil,
+			argv: argv, env: env, cwd: cwd, umask: open.Umask, terminal: s.tty != nil,
 			files: [3]uintptr{theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd()},
 		})
 	}

@@ -75,7 +75,7 @@ func (p *alloc) drop(a *arrival) {
 
 // awayOrNot says of an error whether the image is at fault.
 func awayOrNot(err error) error {
-	if errors.Is(err, store.ErrBroken) || errors.Is(err, store.ErrSilent) || errors.Is(err, images.ErrClosed) {
+	if store.Away(err) || errors.Is(err, images.ErrClosed) {
 		err = fmt.Errorf("%w: %w", errImageAway, err)
 	}
 	return err

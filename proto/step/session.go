@@ -34,6 +34,19 @@ type Window struct {
 	Columns uint16 `json:"columns"`
 }
 
+// How gcp asks for the job's end of a copy, as a session without a terminal:
+//
+//	Init CopyWord CopySend|CopyReceive [CopyTree] PATH
+//
+// What goes over it is package filecopy's.
+const (
+	Init        = "/run/gleaner/ginit" // process 1's program, as every job has it
+	CopyWord    = "copy"
+	CopySend    = "send"
+	CopyReceive = "receive"
+	CopyTree    = "-r"
+)
+
 // Open begins a session, or attaches to the one of this name: it may be asked
 // for again when no answer came.
 type Open struct {
@@ -42,8 +55,8 @@ type Open struct {
 	// Window is the size of the session's terminal; nil = it has pipes.
 	Window *Window `json:"window,omitempty"`
 	// Argv, Env, Cwd and Umask are as in Launch, but that what the job's own
-	// environment says of the job and its user is laid over Env, and that no
-	// Argv means the user's shell.
+	// environment says of the job and its user is laid over Env, that no Argv means
+	// the user's shell, and no Cwd the directory of the batch script.
 	Argv  Strings `json:"argv"`
 	Env   Strings `json:"env"`
 	Cwd   Bytes   `json:"cwd"`
