@@ -73,7 +73,7 @@ var Faults = []Fault{
 	{"work that is undone comes back", []Edit{
 		{"ctld/state/lineage.go", "return i.Epoch != job.Epoch && i.Number > from", "return !BROKEN && i.Epoch != job.Epoch && i.Number > from"},
 		{"ctld/state/check_saved.go", "if older := i + 1; image.Parent >= image.Number ||", "if older := i + 1; image.Parent >= image.Number || !BROKEN &&"},
-	}, []string{"-from", "6"}},
+	}, []string{"-from", "14"}},
 	{"a new leader gives no node the time to find it", []Edit{
 		{"ctld/state/barrier.go", "	if c.Term != s.term {", "	if c.Term != s.term && !BROKEN {"},
 	}, []string{"-from", "49"}},
