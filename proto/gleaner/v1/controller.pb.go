@@ -2411,7 +2411,8 @@ type Policy struct {
 	ImageWaitS uint32 `protobuf:"varint,23,opt,name=image_wait_s,json=imageWaitS,proto3" json:"image_wait_s,omitempty"`
 	// What network jobs have where their partition does not say: host | private |
 	// private-only; "" = host.
-	Network string `protobuf:"bytes,24,opt,name=network,proto3" json:"network,omitempty"`
+	Network string   `protobuf:"bytes,24,opt,name=network,proto3" json:"network,omitempty"`
+	Outside *Outside `protobuf:"bytes,190,opt,name=outside,proto3" json:"outside,omitempty"` // where their partition does not say
 	// What a job that names no memory gets for each of its CPUs, or if it asks for GPUs
 	// for each of these, where its partition does not say; 0 = all memory of its nodes.
 	DefaultMemoryPerCpuBytes uint64 `protobuf:"varint,25,opt,name=default_memory_per_cpu_bytes,json=defaultMemoryPerCpuBytes,proto3" json:"default_memory_per_cpu_bytes,omitempty"`
@@ -2589,6 +2590,13 @@ func (x *Policy) GetNetwork() string {
 		return x.Network
 	}
 	return ""
+}
+
+func (x *Policy) GetOutside() *Outside {
+	if x != nil {
+		return x.Outside
+	}
+	return nil
 }
 
 func (x *Policy) GetDefaultMemoryPerCpuBytes() uint64 {
@@ -4303,7 +4311,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xf6\t\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xa6\n" +
+	"\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4330,7 +4339,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\fprivate_data\x18\x16 \x03(\tR\vprivateData\x12 \n" +
 	"\fimage_wait_s\x18\x17 \x01(\rR\n" +
 	"imageWaitS\x12\x18\n" +
-	"\anetwork\x18\x18 \x01(\tR\anetwork\x12>\n" +
+	"\anetwork\x18\x18 \x01(\tR\anetwork\x12.\n" +
+	"\aoutside\x18\xbe\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12>\n" +
 	"\x1cdefault_memory_per_cpu_bytes\x18\x19 \x01(\x04R\x18defaultMemoryPerCpuBytes\x12>\n" +
 	"\x1cdefault_memory_per_gpu_bytes\x18\x1a \x01(\x04R\x18defaultMemoryPerGpuBytes\x126\n" +
 	"\x18max_submit_jobs_per_user\x18\x1b \x01(\rR\x14maxSubmitJobsPerUser\x124\n" +
@@ -4617,48 +4627,49 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*Partition)(nil),                  // 70: gleaner.v1.Partition
 	(*Lending)(nil),                    // 71: gleaner.v1.Lending
 	(*OwnerReport)(nil),                // 72: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 73: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 74: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 75: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 76: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 77: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 78: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 79: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 80: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 81: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 82: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 83: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 84: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 85: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 86: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 87: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 88: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 89: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 90: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 91: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 92: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 93: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 94: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 95: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 96: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 97: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 98: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 99: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 100: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 101: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 102: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 103: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 104: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 105: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 106: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 107: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 108: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 109: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 110: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 111: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 112: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 113: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 114: gleaner.v1.RecordCertificatesResponse
+	(*Outside)(nil),                    // 73: gleaner.v1.Outside
+	(*CreateReservationRequest)(nil),   // 74: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 75: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 76: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 77: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 78: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 79: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 80: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 81: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 82: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 83: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 84: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 85: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 86: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 87: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 88: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 89: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 90: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 91: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 92: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 93: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 94: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 95: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 96: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 97: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 98: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 99: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 100: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 101: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 102: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 103: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 104: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 105: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 106: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 107: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 108: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 109: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 110: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 111: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 112: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 113: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 114: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 115: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4707,110 +4718,111 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	43,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
 	68,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
 	68,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	39,  // 46: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	47,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	48,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	42,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	46,  // 50: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	61,  // 51: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 52: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	51,  // 53: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 54: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	54,  // 55: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 56: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 57: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	69,  // 58: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	59,  // 59: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	60,  // 60: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 61: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 62: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 63: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 64: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 65: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 66: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 67: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 68: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 69: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 70: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 71: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 72: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 73: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 74: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 75: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	73,  // 76: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	74,  // 77: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	75,  // 78: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	76,  // 79: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	49,  // 80: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	52,  // 81: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	55,  // 82: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	57,  // 83: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	77,  // 84: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	78,  // 85: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	79,  // 86: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	80,  // 87: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	81,  // 88: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	82,  // 89: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	83,  // 90: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	84,  // 91: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	85,  // 92: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	86,  // 93: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	87,  // 94: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	88,  // 95: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	89,  // 96: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 97: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	90,  // 98: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	91,  // 99: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	92,  // 100: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	93,  // 101: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	94,  // 102: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 103: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 104: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 105: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 106: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 107: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 108: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 109: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 110: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 111: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 112: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 113: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 114: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 115: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 116: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 117: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	95,  // 118: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	96,  // 119: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	97,  // 120: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	98,  // 121: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 122: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 123: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 124: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 125: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	99,  // 126: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	100, // 127: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	101, // 128: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	102, // 129: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	103, // 130: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	83,  // 131: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	104, // 132: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	105, // 133: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	106, // 134: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	107, // 135: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	108, // 136: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	109, // 137: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	110, // 138: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 139: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	90,  // 140: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	111, // 141: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	112, // 142: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	113, // 143: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	114, // 144: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	103, // [103:145] is the sub-list for method output_type
-	61,  // [61:103] is the sub-list for method input_type
-	61,  // [61:61] is the sub-list for extension type_name
-	61,  // [61:61] is the sub-list for extension extendee
-	0,   // [0:61] is the sub-list for field type_name
+	73,  // 46: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
+	39,  // 47: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	47,  // 48: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	48,  // 49: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	42,  // 50: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	46,  // 51: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	61,  // 52: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 53: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	51,  // 54: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 55: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	54,  // 56: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 57: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	64,  // 58: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	69,  // 59: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	59,  // 60: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	60,  // 61: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 62: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 63: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 64: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 65: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 66: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 67: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 68: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 69: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 70: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 71: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 72: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 73: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 74: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 75: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 76: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	74,  // 77: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	75,  // 78: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	76,  // 79: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	77,  // 80: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	49,  // 81: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	52,  // 82: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	55,  // 83: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	57,  // 84: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	78,  // 85: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	79,  // 86: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	80,  // 87: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	81,  // 88: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	82,  // 89: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	83,  // 90: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	84,  // 91: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	85,  // 92: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	86,  // 93: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	87,  // 94: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	88,  // 95: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	89,  // 96: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	90,  // 97: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 98: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	91,  // 99: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	92,  // 100: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	93,  // 101: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	94,  // 102: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	95,  // 103: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 104: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 105: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 106: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 107: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 108: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 109: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 110: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 111: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 112: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 113: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 114: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 115: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 116: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 117: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 118: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	96,  // 119: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	97,  // 120: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	98,  // 121: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	99,  // 122: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	50,  // 123: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	53,  // 124: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	56,  // 125: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	58,  // 126: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	100, // 127: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	101, // 128: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	102, // 129: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	103, // 130: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	104, // 131: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	84,  // 132: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	105, // 133: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	106, // 134: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	107, // 135: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	108, // 136: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	109, // 137: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	110, // 138: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	111, // 139: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 140: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	91,  // 141: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	112, // 142: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	113, // 143: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	114, // 144: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	115, // 145: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	104, // [104:146] is the sub-list for method output_type
+	62,  // [62:104] is the sub-list for method input_type
+	62,  // [62:62] is the sub-list for extension type_name
+	62,  // [62:62] is the sub-list for extension extendee
+	0,   // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }

@@ -1408,7 +1408,8 @@ type StartAlloc struct {
 	// order of allocation, if it resumes on others than it began on.
 	KnownAs []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
 	// The account that is charged; "" = none is. By it the node knows whose guest it is.
-	Account       string `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
+	Account       string   `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
+	Outside       *Outside `protobuf:"bytes,190,opt,name=outside,proto3" json:"outside,omitempty"` // of a job with a network of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1595,6 +1596,13 @@ func (x *StartAlloc) GetAccount() string {
 		return x.Account
 	}
 	return ""
+}
+
+func (x *StartAlloc) GetOutside() *Outside {
+	if x != nil {
+		return x.Outside
+	}
+	return nil
 }
 
 // AllocReady: the container is up, with its devices; a batch script of a gang
@@ -4034,7 +4042,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\x93\x06\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xc3\x06\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4064,7 +4072,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\x12+\n" +
 	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
 	"\bknown_as\x18\x15 \x03(\tR\aknownAs\x12\x18\n" +
-	"\aaccount\x18\x1e \x01(\tR\aaccount\"7\n" +
+	"\aaccount\x18\x1e \x01(\tR\aaccount\x12.\n" +
+	"\aoutside\x18\xbe\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\"7\n" +
 	"\n" +
 	"AllocReady\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"9\n" +
@@ -4352,7 +4361,8 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*JobSpec)(nil),             // 51: gleaner.v1.JobSpec
 	(*Identity)(nil),            // 52: gleaner.v1.Identity
 	(*NodeAllocation)(nil),      // 53: gleaner.v1.NodeAllocation
-	(*Usage)(nil),               // 54: gleaner.v1.Usage
+	(*Outside)(nil),             // 54: gleaner.v1.Outside
+	(*Usage)(nil),               // 55: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -4404,55 +4414,56 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	52, // 46: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
 	53, // 47: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
 	32, // 48: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	5,  // 49: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 50: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 51: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,  // 52: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	54, // 53: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	20, // 54: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 55: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 56: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 57: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 58: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 59: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	20, // 60: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 61: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	48, // 62: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 63: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	31, // 64: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	28, // 65: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	29, // 66: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	30, // 67: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	27, // 68: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	49, // 69: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 70: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 71: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	32, // 72: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 73: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 74: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 75: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 76: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	32, // 77: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 78: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 79: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 80: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 81: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	32, // 82: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12, // 83: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	32, // 84: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	32, // 85: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	32, // 86: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	32, // 87: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	32, // 88: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,  // 89: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	26, // 90: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 91: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	26, // 92: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	91, // [91:93] is the sub-list for method output_type
-	89, // [89:91] is the sub-list for method input_type
-	89, // [89:89] is the sub-list for extension type_name
-	89, // [89:89] is the sub-list for extension extendee
-	0,  // [0:89] is the sub-list for field type_name
+	54, // 49: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
+	5,  // 50: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 51: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 52: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,  // 53: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	55, // 54: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	20, // 55: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 56: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 57: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 58: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 59: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 60: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	20, // 61: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 62: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	48, // 63: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 64: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	31, // 65: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	28, // 66: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	29, // 67: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	30, // 68: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	27, // 69: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	49, // 70: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 71: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 72: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	32, // 73: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 74: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 75: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 76: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 77: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	32, // 78: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 79: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 80: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 81: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 82: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	32, // 83: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12, // 84: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	32, // 85: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	32, // 86: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	32, // 87: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	32, // 88: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	32, // 89: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,  // 90: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	26, // 91: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 92: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	26, // 93: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	92, // [92:94] is the sub-list for method output_type
+	90, // [90:92] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
