@@ -6,7 +6,9 @@
 SHELL   := /bin/bash
 BIN     := bin
 # Commands start often: what draws man pages and what traces calls is left out of them.
-TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace
+# Names are resolved without the C library in all programs, as in the commands, which are
+# built without it: they answer alike, and share what was compiled.
+TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace,netgo
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # The same flags everywhere: what was compiled for the programs need not be
@@ -18,8 +20,8 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -toolexec=nice
 export CGO_CFLAGS := -O2 -Wno-deprecated-declarations
 # What was written for Slurm finds the commands under its names in a directory of
 # their own (docs/from-slurm.md).
-SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sacct seff sreport
-COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct geff greport gcontrol grun galloc gattach gdoctor gacctmgr greclaim grelease glend
+SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sacct sstat seff sreport sdiag
+COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport gdiag gcontrol grun galloc gattach gdoctor gacctmgr greclaim grelease glend
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.
@@ -40,7 +42,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
+.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim demo-people differ compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,6 +144,15 @@ demo-migrate: build ## a Python job that counts in its memory moves between two 
 
 demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
 	@$(SUDO) contrib/demo-reclaim.sh
+
+demo-people: build ## a Slurm user's week, typed with Slurm's names by an ordinary user: every answer is compared with Slurm's
+	@$(SUDO) contrib/demo-people.sh
+
+# PEER is a folder in which Debian's Slurm is installed, with slurmdbd and MariaDB.
+differ: build ## type the same lines into Slurm and into Gleaner: each difference is mended, or listed in docs/from-slurm.md (PEER=DIR ONLY=regexp)
+	@mkdir -p .build
+	@go build -o .build/differ ./test/differ
+	@$(SUDO) .build/differ -peer '$(PEER)' -only '$(ONLY)'
 
 # PHILLY and DEPARTURES are the files; neither is part of the tree.
 compare-lending: build ## replay a trace of labs that share nothing, lend with kill, or lend with park and pack: a table and a picture (PHILLY=jobs.csv.gz DEPARTURES= FROM=14-0 UNTIL=24-0)

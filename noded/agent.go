@@ -56,6 +56,9 @@ type agent struct {
 	owned    owned                   // what the owner of the node says on it
 
 	departing departing // whether the machine is about to go
+
+	bounding sync.Mutex        // held while bounds on guests are set
+	unbound  map[string]string // why some are not in force
 }
 
 func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *agent {

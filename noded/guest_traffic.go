@@ -3,20 +3,15 @@ package noded
 import (
 	"path"
 	"sync"
-	"time"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/cgroup/traffic"
-	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 )
 
 // This file bounds what guests send and receive, where the owner of the node wants that.
 // The bound is on all that runs below cgroup_parent, and the owner's jobs are excepted: so
 // a guest never runs without it, and a job of the owner for a second at most with it. It
 // stays in force while the daemon is away.
-
-// boundEvery is how often it is looked whose jobs run.
-const boundEvery = time.Second
 
 // guestTraffic is the means to bound it.
 type guestTraffic struct {
@@ -25,10 +20,9 @@ type guestTraffic struct {
 	parent string // the directory below which jobs have theirs
 
 	// Of the last time, so that nothing is done or told again and again.
-	mu     sync.Mutex
-	rate   uint64
-	known  bool // what is in force is what rate says
-	failed string
+	mu    sync.Mutex
+	rate  uint64
+	known bool // what is in force is what rate says
 }
 
 // findGuestTraffic looks whether this machine can bound the traffic of jobs.
@@ -44,32 +38,16 @@ func findGuestTraffic(cgroupParent string) *guestTraffic {
 	return &guestTraffic{limit: limit, parent: parent}
 }
 
-// boundGuests brings the bound to what the owner wants.
-func (a *agent) boundGuests() {
-	t := a.machine.traffic
-	if t == nil || t.limit == nil {
-		return
-	}
+// keep brings the bound to what is wanted. owners are the names of the groups of the
+// owner's jobs.
+func (t *guestTraffic) keep(rate uint64, owners []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a.mu.Lock()
-	rate := a.owned.owner.GuestNetwork()
-	var owners []string
-	if rate != 0 {
-		for _, decided := range a.registry.All() {
-			if !decided.Life.Over() && !a.owned.owner.Guest(decided.Order) {
-				owners = append(owners, path.Join(t.parent, bundle.ID(decided.Key.Message())))
-			}
-		}
+	var directories []string
+	for _, name := range owners {
+		directories = append(directories, path.Join(t.parent, name))
 	}
-	a.mu.Unlock()
-	switch err := t.bound(rate, owners); {
-	case err != nil && err.Error() != t.failed:
-		t.failed = err.Error()
-		a.log.Error("what guests send and receive is not bounded as the owner of the node wants: that is tried again", "error", err)
-	case err == nil:
-		t.failed = ""
-	}
+	return t.bound(rate, directories)
 }
 
 // bound puts a bound in force, or lifts it. The caller holds t.mu.

@@ -50,6 +50,8 @@ type machine struct {
 	saving   *pb.Saving
 	parks    *parkTimes
 	traffic  *guestTraffic
+	io       *guestIO
+	power    *guestPower // nil = nothing bounds what GPUs draw
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -107,7 +109,7 @@ func (m *machine) prepareGroups() error {
 				m.config.CgroupParent, strings.Join(m.cgroups.Controllers, ", "), name, name)
 		}
 	}
-	m.traffic = findGuestTraffic(m.config.CgroupParent)
+	m.traffic, m.io = findGuestTraffic(m.config.CgroupParent), findGuestIO(m.config.CgroupParent)
 	// What jobs have, and beside it what the node's test of itself needs.
 	return cgroup.LimitProcesses(m.config.CgroupParent, bundle.AllProcesses(m.config.MaxTotalProcesses)+trial.MaxProcesses)
 }
@@ -163,6 +165,11 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 	if m.traffic != nil {
 		inventory.BoundsNetwork, inventory.NoNetworkBound = m.traffic.limit != nil, registry.Words(m.traffic.whyNot)
 	}
+	if m.io != nil {
+		inventory.BoundsIo, inventory.NoIoBound = m.io.whyNot == "", registry.Words(m.io.whyNot)
+	}
+	least, whyNot := m.power.least(devices)
+	inventory.BoundsPower, inventory.NoPowerBound, inventory.LeastPowerWatts = whyNot == "", registry.Words(whyNot), least
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))
 	}

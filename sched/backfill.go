@@ -273,7 +273,7 @@ func (p *pass) fitAt(at int64, shape *Shape, open []bool) (place.Placement, bool
 		node, n := place.NodeIndex(i), &p.nodes[i]
 		f.room = f.profile.Least(i, at, until, f.room)
 		ahead := n.Ahead(f.room)
-		f.nodes[i] = f.through(&ahead, node, at, until, r.Exclusive)
+		f.nodes[i] = f.through(&ahead, node, at, until, r)
 		all = append(all, node)
 		if !f.profile.Fits(i, p.NowMS, untilNow, n.RoomFor(r, &least)) {
 			busy = append(busy, node)

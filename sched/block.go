@@ -97,9 +97,19 @@ func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 				r.Blocker = cmp.Or(r.Blocker, by)
 			}
 		}
-		r.Blocker = cmp.Or(r.Blocker, p.plannedOn(placement, job))
+		r.Blocker = cmp.Or(r.Blocker, p.plannedOn(placement, job), p.continuesOn(placement))
 	}
 	return r
+}
+
+// continuesOn is a suspended job that gets back what it had on nodes of a placement.
+func (p *pass) continuesOn(placement place.Placement) JobID {
+	for i := range p.Running {
+		if r := &p.Running[i]; r.Suspended && r.Continues && onNodes(place.Placement{Allocs: r.Back}, placement) > 0 {
+			return r.ID
+		}
+	}
+	return 0
 }
 
 // close keeps nodes for a job that waits for resources: those that it names, if

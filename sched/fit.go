@@ -18,7 +18,7 @@ func (p *pass) fitNow(e entry, index int, shape *Shape, spanMS int64) (place.Pla
 	before := p.narrowed[:0]
 	for _, node := range apart {
 		before = append(before, p.nodes[node])
-		p.nodes[node] = p.future.through(&before[len(before)-1], node, p.NowMS, until, shape.Request.Exclusive)
+		p.nodes[node] = p.future.through(&before[len(before)-1], node, p.NowMS, until, &shape.Request)
 	}
 	placement, fits := place.Find(p.nodes, candidates, shape.Request)
 	for i, node := range apart {

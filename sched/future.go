@@ -66,6 +66,11 @@ func (p *pass) needFuture() *future {
 		f.profile.Add([]int64{left})
 	}
 	p.addEnds(f)
+	if p.room != nil {
+		for _, promised := range p.room.licenses {
+			f.takeLicenses(promised.job, p.NowMS, promised.toMS)
+		}
+	}
 	for i := range p.suspended.jobs { // they get these back in this pass or soon
 		for j := range p.suspended.jobs[i].Back {
 			alloc := &p.suspended.jobs[i].Back[j]
@@ -224,6 +229,10 @@ func (f *future) take(nodes []place.Node, job *Job, shape *Shape, placement *pla
 		f.profile.Take(int(alloc.Node), from, to, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
 		f.stay(alloc.Node, profile.Interval{From: from, To: to}, placement)
 	}
+	f.takeLicenses(job, from, to)
+}
+
+func (f *future) takeLicenses(job *Job, from, to int64) {
 	for _, license := range job.Licenses {
 		f.profile.Take(f.license(license.License), from, to, []int64{int64(license.Count)})
 	}
@@ -286,20 +295,22 @@ func (f *future) mark(placement *place.Placement, setApart func(place.NodeIndex)
 }
 
 // through is a node as it is for a job that has it from one time to another: with what
-// is free all the while.
-func (f *future) through(n *place.Node, index place.NodeIndex, from, to int64, exclusive bool) place.Node {
+// is free all the while, and of others' jobs those that are there in that time. Its own
+// user's are never in its way.
+func (f *future) through(n *place.Node, index place.NodeIndex, from, to int64, r *place.Request) place.Node {
 	f.room = f.profile.Least(int(index), from, to, f.room)
-	out := n.Within(f.room, exclusive)
+	out := n.Within(f.room, r.Exclusive)
 	if f.users == nil {
 		return out
 	}
+	out.UserOnly, out.Users = false, nil
 	for _, other := range f.users[index] {
-		if other.From >= to || other.To <= from {
+		if other.From >= to || other.To <= from || other.user == r.User {
 			continue
 		}
 		out.UserOnly = out.UserOnly || other.only
 		if at, there := slices.BinarySearch(out.Users, other.user); !there {
-			out.Users = slices.Insert(slices.Clone(out.Users), at, other.user)
+			out.Users = slices.Insert(out.Users, at, other.user)
 		}
 	}
 	return out

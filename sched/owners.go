@@ -302,7 +302,7 @@ func (p *pass) defersTo(turns []entry) bool {
 		return false
 	}
 	p.room.steps += len(p.Nodes)
-	if !p.fitsBelow(turns, p.nodes) && !p.fitsBelow(turns, p.room.nodes) {
+	if !p.fitsBelow(turns, p.nodes, nobody) && !p.fitsBelow(turns, p.room.nodes, p.room.leaves) {
 		return false
 	}
 	if p.defers == nil {

@@ -67,16 +67,16 @@ func (p *pass) findRoom(turns []entry, stopped []bool) (way, bool) {
 	}
 	// On its own nodes a job waits for those that leave: they may do so for it, and
 	// would come back if it went elsewhere.
-	if len(open) == 0 || !turns[0].isOwn() && p.fitsBelow(turns, p.nodes) {
+	if len(open) == 0 || !turns[0].isOwn() && p.fitsBelow(turns, p.nodes, nobody) {
 		return way{}, false
 	}
 	for _, e := range open {
 		shape, index, _ := p.at(e)
-		if placement, _, fits := place.Fit(p.room.nodes, p.roomIn(e, index), shape.Request); fits {
+		if placement, fits := p.fitBeside(p.room.nodes, p.roomIn(e, index), shape, p.room.leaves); fits {
 			return way{entry: e, placement: placement}, true
 		}
 	}
-	if p.room.steps >= passSteps || turns[0].isOwn() && p.defersTo(turns) || !turns[0].isOwn() && p.fitsBelow(turns, p.room.nodes) {
+	if p.room.steps >= passSteps || turns[0].isOwn() && p.defersTo(turns) || !turns[0].isOwn() && p.fitsBelow(turns, p.room.nodes, p.room.leaves) {
 		return way{}, false
 	}
 	return p.choose(open)
@@ -131,6 +131,9 @@ func (p *pass) mayMakeRoom(e entry) bool {
 	if here.blocker != 0 || p.firstIn(e, here) != 0 || p.rules(t, shape, index).Code != ReasonNone {
 		return false
 	}
+	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, after(p.NowMS, shape.spanMS())) {
+		return false
+	}
 	if p.room == nil {
 		p.room = newRoom(p)
 	}
@@ -174,7 +177,7 @@ func (p *pass) kind(e entry) int32 {
 // fitsBelow reports whether the job fits on these nodes when its turn comes in
 // other partitions, on nodes that it does not block before: then nobody is
 // chosen for it.
-func (p *pass) fitsBelow(turns []entry, nodes []place.Node) bool {
+func (p *pass) fitsBelow(turns []entry, nodes []place.Node, absent func(int, place.NodeIndex) bool) bool {
 	number := p.Waiting[turns[0].job].Shape
 	shape := &p.Shapes[number]
 	later := func(choice int, index int) bool {
@@ -192,7 +195,7 @@ func (p *pass) fitsBelow(turns []entry, nodes []place.Node) bool {
 		if !later(choice, index) || p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
 			continue
 		}
-		if _, _, fits := place.Fit(nodes, slices.DeleteFunc(slices.Clone(p.open(index)), blocks), t.shape.Request); fits {
+		if _, fits := p.fitBeside(nodes, slices.DeleteFunc(slices.Clone(p.open(index)), blocks), t.shape, absent); fits {
 			return true
 		}
 	}
@@ -218,6 +221,7 @@ func (p *pass) promise(w *way) {
 	for i := range w.victims {
 		v := &w.victims[i]
 		p.room.leave(p.Snapshot, v.at, v.mode, v.Placement)
+		p.room.leaveMS[v.at] = v.leaveMS
 		if v.mode == PreemptSuspend || v.mode == PreemptPark {
 			p.suspended.add(p, suspended{Running: &p.Running[v.at], chosen: true, parking: v.parking()})
 			p.suspended.sort()
@@ -233,6 +237,7 @@ func (p *pass) promise(w *way) {
 		leaving = slices.Compact(leaving)
 	}
 	p.room.take(w.placement, shape.Request.Exclusive)
+	p.promiseLicenses(&p.Waiting[w.job], after(p.goneMS(w.placement), shape.spanMS()))
 	for _, alloc := range w.placement.Allocs {
 		p.closedBy[alloc.Node] = cmp.Or(p.closedBy[alloc.Node], w.id)
 		p.room.promised[alloc.Node] = p.kind(w.entry)
@@ -264,12 +269,20 @@ func (p *pass) leavingFrom(placement place.Placement) []JobID {
 func onNodes(allocs, nodes place.Placement) int {
 	count := 0
 	for i := range allocs.Allocs {
-		_, found := slices.BinarySearchFunc(nodes.Allocs, allocs.Allocs[i].Node, func(p place.Alloc, node place.NodeIndex) int {
-			return cmp.Compare(p.Node, node)
-		})
-		if found {
+		if allocOn(nodes, allocs.Allocs[i].Node) >= 0 {
 			count++
 		}
 	}
 	return count
+}
+
+// allocOn is the position of the allocation on a node; -1 = there is none.
+func allocOn(placement place.Placement, node place.NodeIndex) int {
+	at, found := slices.BinarySearchFunc(placement.Allocs, node, func(a place.Alloc, node place.NodeIndex) int {
+		return cmp.Compare(a.Node, node)
+	})
+	if !found {
+		return -1
+	}
+	return at
 }

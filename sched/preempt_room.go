@@ -19,6 +19,13 @@ type room struct {
 	region, promised []int32
 	closings         int // of the pass, after the last promise
 	steps            int // spent on choosing
+	// By node: what is planned there, as positions in the pass's plans, and how many of
+	// these were looked at.
+	plans      [][]int32
+	notedPlans int
+	leaveMS    []int64 // by position in Running: how long it takes those that were chosen in this pass
+	licenses   []promisedLicenses
+	withheld   map[place.NodeIndex][]place.Alloc // what suspended jobs get back, also of what others have now
 
 	// The search that was made last, the job that it was for, and the nodes
 	// that something was given away or released on since.
@@ -78,6 +85,7 @@ func newRoom(p *pass) *room {
 		nodes:    slices.Clone(p.nodes),
 		on:       make(occupants, len(p.nodes)),
 		leaving:  make([]bool, len(p.Running)),
+		leaveMS:  make([]int64, len(p.Running)),
 		gone:     absent{gone: make([]bool, len(p.Running))},
 		kept:     make([]bool, len(p.nodes)),
 		region:   make([]int32, len(p.nodes)),
@@ -129,13 +137,19 @@ func (r *room) leave(s *Snapshot, at int, mode PreemptMode, part place.Placement
 	}
 }
 
-// withhold keeps from all jobs the CPUs and devices that suspended jobs get back.
+// withhold keeps from all jobs the CPUs and devices that suspended jobs get back: what is
+// free of them now, and what comes free when others leave.
 func (r *room) withhold(allocs []place.Alloc) {
 	if r == nil {
 		return
 	}
+	if r.withheld == nil {
+		r.withheld = map[place.NodeIndex][]place.Alloc{}
+	}
 	for i := range allocs {
-		r.touched = append(r.touched, allocs[i].Node)
+		node := allocs[i].Node
+		r.touched = append(r.touched, node)
+		r.withheld[node] = append(r.withheld[node], allocs[i])
 	}
 	place.TakeBack(r.nodes, allocs)
 }

@@ -130,6 +130,11 @@ func (r *preemptRules) graceS(victim *Running, mode PreemptMode) uint32 {
 	return 0
 }
 
+// leaveMS is how long a job takes to leave when it is preempted, at most.
+func (r *preemptRules) leaveMS(victim *Running, mode PreemptMode) int64 {
+	return int64(r.graceS(victim, mode))*1000 + victim.saveMS()
+}
+
 // PreemptEligibleMS is when a running job may be preempted, as far as
 // PreemptExemptTime goes: its QOS's, or else the cluster's.
 func (s *Snapshot) PreemptEligibleMS(victim *Running) int64 {

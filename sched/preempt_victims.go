@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
 
 // victim is a running job that may be preempted.
@@ -16,6 +17,8 @@ type victim struct {
 	lost  int64
 	cost  int64 // with what it lost before
 	nodes int
+	// How long it takes to leave, at most.
+	leaveMS int64
 
 	place.Placement // of one that is parked only the part on the owner's nodes
 	exclusive       bool
@@ -47,10 +50,14 @@ type victimSearch struct {
 	work       []place.Node // the same, but while a set is tried
 	on         occupants
 	gone       absent // by position in Running
+	still      []bool // likewise: it stands still, on all its nodes
+	leaving    []bool // likewise: it leaves whatever is chosen
+	beside     *besides
 	candidates []place.NodeIndex
 	suits      []bool   // by node: it is one of the candidates, and of use as it is
 	victims    []victim // singles before gangs, the cheapest first
 	steps      int
+	plans      int // of the pass, when it was made
 	best, next *option
 }
 
@@ -61,7 +68,7 @@ func (p *pass) victimSearchFor(e entry, own bool) *victimSearch {
 	shape, index, _ := p.at(e)
 	kind, qos := p.kind(e), p.Waiting[e.job].QOS
 	r := p.room
-	if r.last != nil && kind != 0 && r.lastKind == kind && r.lastPartition == index && r.lastQOS == qos && r.lastOwn == own {
+	if r.last != nil && r.last.plans == len(p.plans) && kind != 0 && r.lastKind == kind && r.lastPartition == index && r.lastQOS == qos && r.lastOwn == own {
 		r.last.refresh(r)
 	} else {
 		r.last = p.newVictimSearch(e, &shape.Request, p.roomIn(e, index), own)
@@ -85,14 +92,18 @@ func (g *victimSearch) refresh(r *room) {
 // newVictimSearch lists the victims on some nodes, and leaves out nodes that are of no
 // use even without them.
 func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.NodeIndex, own bool) *victimSearch {
-	g := &victimSearch{request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: p.room.gone.clone()}
-	_, index, _ := p.at(e)
+	g := &victimSearch{
+		request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: p.room.gone.clone(),
+		still: make([]bool, len(p.Running)), leaving: p.room.leaving, plans: len(p.plans),
+	}
+	shape, index, _ := p.at(e)
 	here := make([]bool, len(g.nodes))
 	for _, node := range nodes {
 		here[node] = g.nodes[node].Available
 	}
+	whenever := p.besides(shape, profile.Forever)
 	for i := range p.Running {
-		if v, may := p.victim(e, index, i, own); may && v.isOn(here) {
+		if v, may := p.victim(e, index, i, own); may && v.isOn(here) && !(v.stands() && whenever.outlasts(i)) {
 			g.victims = append(g.victims, v)
 		}
 	}
@@ -113,7 +124,19 @@ func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.No
 	}
 	g.victims = slices.DeleteFunc(g.victims, func(v victim) bool { return !v.isOn(here) })
 	g.steps += len(nodes)
+	leaveMS := g.leaveMS()
+	g.beside = p.besides(shape, leaveMS)
+	g.candidates = slices.DeleteFunc(g.candidates, func(node place.NodeIndex) bool { return shape.closedAt(node, p.NowMS+leaveMS) != nil })
 	return g
+}
+
+// leaveMS is how long victims take to leave, at most.
+func (g *victimSearch) leaveMS() int64 {
+	longest := int64(0)
+	for i := range g.victims {
+		longest = max(longest, g.victims[i].leaveMS)
+	}
+	return longest
 }
 
 // victim is a running job as a victim of another, if it may be preempted now.
@@ -138,6 +161,7 @@ func (p *pass) victim(e entry, index, at int, own bool) (victim, bool) {
 	return victim{
 		id: running.ID, at: at, mode: mode, lost: lost, cost: plus(lost, running.LostGPUMS),
 		nodes: len(running.Placement.Allocs), Placement: running.Placement, exclusive: running.Exclusive,
+		leaveMS: p.room.rules.leaveMS(running, mode),
 	}, true
 }
 
@@ -152,6 +176,7 @@ func (p *pass) guest(at int, owner int32) (victim, bool) {
 		id: running.ID, at: at, mode: guestMode(running), own: true,
 		nodes: len(running.Placement.Allocs), Placement: running.Placement, exclusive: running.Exclusive,
 	}
+	v.leaveMS = p.room.rules.leaveMS(running, v.mode)
 	if v.mode == PreemptPark {
 		v.Placement = p.guestPart(running, owner)
 		v.parkedOn = nodesOf(v.Placement)
@@ -163,6 +188,9 @@ func (p *pass) guest(at int, owner int32) (victim, bool) {
 	}
 	return v, true
 }
+
+// stands reports whether it keeps something and stands still.
+func (v *victim) stands() bool { return v.mode == PreemptSuspend || v.mode == PreemptPark }
 
 // parking is what comes free of a victim beside its CPUs while it stands still.
 func (v *victim) parking() []place.Alloc {
@@ -186,9 +214,15 @@ func (g *victimSearch) try(set []int, on []place.NodeIndex) (place.Placement, bo
 }
 
 func (g *victimSearch) fit(on []place.NodeIndex) (place.Placement, bool) {
-	g.steps += len(on) + tryCost
+	g.steps += len(on) + tryCost + tryCost*g.beside.narrow(g.work, on, g.absent)
 	placement, _, fits := place.Fit(g.work, on, *g.request)
+	g.beside.widen(g.work)
 	return placement, fits
+}
+
+// absent reports whether a job makes room on a node.
+func (g *victimSearch) absent(at int, node place.NodeIndex) bool {
+	return g.leaving[at] || g.still[at] || g.gone.from(at, node)
 }
 
 // narrow leaves out nodes that are of no use, whichever jobs of the set are
@@ -217,8 +251,10 @@ func (g *victimSearch) release(set []int) {
 		victim := &g.victims[v]
 		switch victim.mode {
 		case PreemptSuspend: // it keeps the rest
+			g.still[victim.at] = true
 			place.ReleaseCPUs(g.work, victim.Allocs)
 		case PreemptPark: // it keeps its memory
+			g.still[victim.at] = true
 			g.gone.park(victim.at, victim.parkedOn)
 			place.Park(g.work, victim.Placement, g.on.without(&g.gone))
 		default:
@@ -232,6 +268,7 @@ func (g *victimSearch) release(set []int) {
 func (g *victimSearch) putBack(v int) {
 	victim := &g.victims[v]
 	g.gone.back(victim.at)
+	g.still[victim.at] = false
 	switch victim.mode {
 	case PreemptSuspend:
 		place.TakeCPUs(g.work, victim.Allocs)
@@ -245,6 +282,7 @@ func (g *victimSearch) putBack(v int) {
 func (g *victimSearch) undo(set []int) {
 	for _, v := range set {
 		g.gone.back(g.victims[v].at)
+		g.still[g.victims[v].at] = false
 		for i := range g.victims[v].Allocs {
 			node := g.victims[v].Allocs[i].Node
 			g.work[node] = g.nodes[node]

@@ -82,7 +82,7 @@ func (g *stage) pass() {
 	plan, _ := Schedule(given, Memo{})
 	checkPlan(g.t, &given, plan)
 	for _, r := range plan.Reasons {
-		if r.Code == ReasonResources && (r.Lack == nil || r.Lack.Short.What == place.Nothing && len(r.Lack.Leaving) == 0) {
+		if r.Code == ReasonResources && !g.Backfill.On && (r.Lack == nil || r.Lack.Short.What == place.Nothing && len(r.Lack.Leaving) == 0) {
 			g.t.Fatalf("seed %d: job %d waits for resources, and for nobody: %s", g.seed, r.Job, Sentence(r, given))
 		}
 	}
@@ -92,13 +92,18 @@ func (g *stage) pass() {
 		place.Take(g.Nodes, start.Placement, shape.Request.Exclusive)
 		g.Running = append(g.Running, Running{
 			ID: start.Job, Association: -1, Placement: start.Placement, StartMS: g.NowMS, Partition: start.Partition, QOS: job.QOS,
+			TimeLimitS: shape.TimeLimitS, Licenses: job.Licenses,
 			Exclusive: shape.Request.Exclusive, Requeue: g.seed%4 < 2 && g.random.IntN(4) > 0, Suspends: true, Owner: job.Owner,
 		})
 		g.Waiting = slices.DeleteFunc(g.Waiting, func(j Job) bool { return j.ID == start.Job })
 		delete(g.chosenIn, start.Job)
+		if g.Backfill.On { // it may have been planned, and takes what came free sooner
+			g.came[start.Job] = g.passes
+		}
 		g.starts++
 	}
 	slices.SortFunc(g.Running, func(a, b Running) int { return int(a.ID) - int(b.ID) })
+	g.Promises = plan.Promises
 	g.resume(plan.Continues)
 	g.preempt(plan.Preemptions)
 }
@@ -145,6 +150,9 @@ func (g *stage) preempt(preemptions []Preemption) {
 		} else {
 			r.Ending = true
 			r.LostGPUMS += p.LostGPUMS
+			if g.Backfill.On {
+				r.LeavesByMS = g.NowMS + int64(p.GraceS)*1000 + r.saveMS()
+			}
 			g.preemptions++
 		}
 		chosenFor[p.For] = true
@@ -184,6 +192,9 @@ func (g *stage) overtaken(id JobID, since int) bool {
 		byQOS := 0
 		if g.Preemption.Type == PreemptByQOS {
 			byQOS = cmp.Compare(mine.QOS, job.QOS)
+		}
+		if len(job.Licenses) > 0 && slices.ContainsFunc(g.Waiting, func(j Job) bool { return j.ID == other }) {
+			pass = since // it waits for licenses, and when some are free, for nodes
 		}
 		if pass >= since && job.Owner != 0 && !g.chosenOwn[id] {
 			return true // on its own nodes it goes before all

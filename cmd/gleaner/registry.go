@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/diag"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
@@ -27,6 +28,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stat"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
 
@@ -54,8 +56,10 @@ func constructors() []func() *option.Command {
 		prio.Command,
 		share.Command,
 		acct.Command,
+		stat.Command,
 		eff.Command,
 		report.Command,
+		diag.Command,
 		control.Command,
 		acctmgr.Command,
 		reclaim.Command,

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,7 +37,10 @@ func (s *Controller) Attach(stream pb.Controller_AttachServer) error {
 	if err != nil {
 		return err
 	}
-	alloc, node := session.Alloc{Job: job.ID, Epoch: job.Epoch}, job.Run.BatchHost()
+	alloc, node := session.Alloc{Job: job.ID, Epoch: job.Epoch}, cmp.Or(attach.GetNode(), job.Run.BatchHost())
+	if job.Alloc(node) == nil {
+		return status.Errorf(codes.FailedPrecondition, "job %d does not run on node %.64q", job.ID, node)
+	}
 	link := s.loops.Sessions().Get(node)
 	if link == nil {
 		return status.Errorf(codes.Unavailable, "node %s, on which job %d runs, is not connected to this controller", node, job.ID)

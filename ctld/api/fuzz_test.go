@@ -20,6 +20,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -83,6 +84,7 @@ func (l *ledger) Snapshot(view *state.View, now time.Time) sched.Snapshot {
 }
 func (l *ledger) Sessions() *session.Registry    { return l.sessions }
 func (l *ledger) Leading() bool                  { return true }
+func (l *ledger) Work() *tally.Work              { return tally.NewWork(time.Now()) }
 func (l *ledger) OpenTerm(context.Context) error { return nil }
 func (l *ledger) Fencing(string) string          { return "" }
 

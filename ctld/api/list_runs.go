@@ -242,8 +242,13 @@ func (l *runList) withheld(run *pb.PastRun) *pb.PastRun {
 		return run
 	}
 	withholdPrivate(job)
+	for _, node := range run.GetSteps() {
+		for _, part := range node.GetSteps() {
+			part.Name = ""
+		}
+	}
 	if may.hides("usage") {
-		job.Usage = nil
+		job.Usage, run.Steps = nil, nil
 	}
 	return run
 }
@@ -263,8 +268,14 @@ func (l *runList) add(run *pb.PastRun) error {
 
 func (l *runList) put(run *pb.PastRun) error {
 	run = l.withheld(run)
+	if !l.request.GetSteps() {
+		run.Steps = nil
+	}
 	l.message.Runs = append(l.message.Runs, run)
 	l.bytes += weight(run.GetJob())
+	for _, node := range run.GetSteps() {
+		l.bytes += proto.Size(node)
+	}
 	if len(l.message.Runs) < maxJobsPerMessage && l.bytes < maxBytesPerMessage {
 		return nil
 	}

@@ -105,6 +105,7 @@ func notePassedOn(ctx context.Context, leader string) {
 // noteUnary counts a request and writes its line.
 func (s *core) noteUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	begin, about := time.Now(), &note{}
+	s.tally.Begin()
 	answer, err := handler(context.WithValue(ctx, noteKey{}, about), request)
 	s.answered(ctx, line{note: about, method: info.FullMethod, request: request, answer: answer, err: err, begin: begin})
 	return answer, err
@@ -121,6 +122,7 @@ func (n *notedStream) Context() context.Context { return n.ctx }
 // noteStream does the same for a stream, when it ends.
 func (s *core) noteStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	begin, about := time.Now(), &note{}
+	s.tally.Begin()
 	ctx := context.WithValue(stream.Context(), noteKey{}, about)
 	err := handler(server, &notedStream{stream, ctx})
 	s.answered(ctx, line{note: about, method: info.FullMethod, err: err, begin: begin})
@@ -138,7 +140,16 @@ type line struct {
 
 func (s *core) answered(ctx context.Context, l line) {
 	s.metrics.answered(l)
+	s.tally.End(path.Base(l.method), l.user(), time.Since(l.begin))
 	s.writeLine(ctx, l)
+}
+
+// user is who asked, if it was a user.
+func (l *line) user() *uint32 {
+	if l.note == nil || l.from == nil || !l.from.isUser {
+		return nil
+	}
+	return &l.from.uid
 }
 
 // levelOf is the level and the message of a line.

@@ -26,6 +26,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -77,6 +78,8 @@ type Loops interface {
 	// Snapshot is what a plan of a View would be made from now.
 	Snapshot(view *state.View, now time.Time) sched.Snapshot
 	Sessions() *session.Registry
+	// Work is what the loops have done.
+	Work() *tally.Work
 	Leading() bool
 	// OpenTerm has the log record that this leader's term has begun; it must be
 	// called before a lease is granted. It returns at once when it was.
@@ -133,6 +136,7 @@ type core struct {
 	places  places
 	rates   rates
 	metrics *metrics
+	tally   tally.Requests
 	stop    chan struct{} // closed when the controller is about to stop
 }
 

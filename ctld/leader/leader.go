@@ -18,6 +18,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/tally"
 )
 
 // Cluster is what the loops need of the replicated state.
@@ -38,6 +39,7 @@ type Leader struct {
 	sessions *session.Registry
 	log      *slog.Logger
 	metrics  *metrics
+	work     *tally.Work
 
 	freedWake    chan struct{} // something may start that could not before
 	queuedWake   chan struct{} // a job was added behind the others
@@ -73,6 +75,7 @@ func New(cluster Cluster, fence []string, log *slog.Logger) *Leader {
 		cluster:      cluster,
 		log:          log,
 		metrics:      newMetrics(),
+		work:         tally.NewWork(time.Now()),
 		freedWake:    make(chan struct{}, 1),
 		queuedWake:   make(chan struct{}, 1),
 		dispatchWake: make(chan struct{}, 1),
@@ -100,6 +103,7 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 	for _, result := range results {
 		l.wakeSchedule(view, result)
 		l.metrics.applied(view, result)
+		l.work.Add(workOf(view, result))
 		l.noteEnds(view, result)
 		nodes = append(nodes, result.ChangedNodes...)
 		if result.Kind == state.KindSubmitJob {

@@ -3,6 +3,8 @@ package leader
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
@@ -79,13 +81,16 @@ func (l *Leader) CommitReports(ctx context.Context) {
 	}
 }
 
+// maxStepsAtOnce bounds what is said of steps in one entry of the log.
+const maxStepsAtOnce = 4 << 20
+
 // gather takes the reports that wait already; it does not wait for more.
 func (l *Leader) gather(first report) []report {
-	batch := []report{first}
-	for len(batch) < state.MaxReports {
+	batch, bytes := []report{first}, 0
+	for len(batch) < state.MaxReports && bytes < maxStepsAtOnce {
 		select {
 		case next := <-l.reports:
-			batch = append(batch, next)
+			batch, bytes = append(batch, next), bytes+proto.Size(next.ended.GetSteps())
 		default:
 			return batch
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
@@ -124,8 +125,11 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	plan, *memo = sched.Schedule(snapshot, *memo)
 	l.last.Store(newLastPlan(&snapshot, &plan))
 	l.nextPass.Store(earliest(plan.NextMS, byTime, view.LatestStart(), view.HabitsDueMS(now.UnixMilli())))
-	l.metrics.pass.Observe(time.Since(begin).Seconds())
-	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", time.Since(begin))
+	took := time.Since(begin)
+	l.metrics.pass.Observe(took.Seconds())
+	l.work.Pass(begin, took, len(snapshot.Waiting))
+	l.work.Add(tally.Jobs{Backfilled: backfilled(&snapshot, &plan)})
+	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", took)
 	if len(plan.Starts)+len(plan.Preemptions)+len(plan.Continues) == 0 {
 		return true
 	}

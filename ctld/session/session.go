@@ -300,6 +300,13 @@ func (s *Session) refill() {
 	s.more = nil
 }
 
+// Waiting is how many messages are queued.
+func (s *Session) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.out) + len(s.more)
+}
+
 // Sent gives the room of a message free.
 func (s *Session) Sent(message *pb.ControllerMessage) {
 	s.mu.Lock()

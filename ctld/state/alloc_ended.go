@@ -28,6 +28,8 @@ type AllocReport struct {
 	Detail          string      `cbor:"7,keyasint,omitempty"`
 	PeakMemoryBytes uint64      `cbor:"8,keyasint,omitempty"`
 	CPUNS           uint64      `cbor:"9,keyasint,omitempty"`
+	// Steps is a pb.NodeSteps; nil = it had none.
+	Steps []byte `cbor:"180,keyasint,omitempty"`
 	// Freed is of one that was told to end.
 	Freed *Freed `cbor:"600,keyasint,omitempty"`
 }
@@ -65,6 +67,7 @@ func (s *State) allocEnded(report *AllocReport) {
 	job, end, stood := s.lostFrozen(job, report)
 	next, alloc := job.withAlloc(report.Node)
 	alloc.Released = true
+	next.keepSteps(alloc, report.Steps)
 	ready := alloc.Ready
 	if !ready {
 		next.avoid(report, s.timeMS)

@@ -62,8 +62,9 @@ func dependenciesOf(asked spec.Dependencies) Dependencies {
 }
 
 // Text is what squeue shows of them at a time: those that are not fulfilled,
-// and nothing once the job need not wait for them.
-func (d Dependencies) Text(nowMS int64) string {
+// and nothing once the job need not wait for them. isArray may be nil: then the
+// number of an array is shown as any other.
+func (d Dependencies) Text(nowMS int64, isArray func(uint32) bool) string {
 	if state, atMS := d.standing(); state == Fulfilled && atMS <= nowMS {
 		return ""
 	}
@@ -80,6 +81,7 @@ func (d Dependencies) Text(nowMS int64) string {
 		states = append(states, state)
 		shown.List = append(shown.List, spec.Dependency{
 			Kind: one.Kind, Job: one.Job, HasTask: one.HasTask, Task: one.Task, DelayMinutes: one.DelayS / 60,
+			Array: isArray != nil && !one.HasTask && isArray(one.Job),
 		})
 	}
 	return spec.FormatDependencies(shown, func(i int) string { return states[i].String() })

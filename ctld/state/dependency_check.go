@@ -125,6 +125,11 @@ func (s *State) anyMember(array uint32) *Job {
 	return job
 }
 
+// isArray reports whether a number is an array's of which some task is known.
+func (t *tables) isArray(number uint32) bool {
+	return len(idsUnder(t.members, number, 1)) > 0 || len(idsUnder(t.pastMembers, number, 1)) > 0
+}
+
 // someForgottenFailed reports whether a forgotten task of an array failed.
 func (s *State) someForgottenFailed(array uint32) bool {
 	for member := range s.Members(array) {

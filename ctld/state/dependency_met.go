@@ -130,7 +130,7 @@ func (s *State) cancelInvalid(after *Job) {
 		after.Saved = after.Saved.over()
 		after.End = &End{
 			State: pb.JobState_JOB_STATE_CANCELLED, Reason: ReasonDependencyNeverSatisfied, EndMS: s.timeMS,
-			Detail: "cancelled, because its dependency can never be met: " + clip(after.Dependencies.Text(s.timeMS), 256),
+			Detail: "cancelled, because its dependency can never be met: " + clip(after.Dependencies.Text(s.timeMS, nil), 256),
 		}
 	}
 }

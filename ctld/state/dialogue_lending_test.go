@@ -11,7 +11,8 @@ import (
 //
 //	lend n1 n2 [reset] [notice=MS] [unbounded=no] [hours=TEXT] [zone=NAME] [gpus=PERCENT] [accounts=A,B]
 //	     [parked=BYTES] [memory=BYTES] [tmp=BYTES] [max-time=SECONDS] [triggers=gpu,login] [quiet=SECONDS]
-//	     [coordinator=NAME] [privileged]
+//	     [network=BYTES] [power=WATTS] [io=BYTES] [coordinator=NAME] [privileged]
+//	register … [bounds=network,power,io] [least-power=WATTS] [cannot=WHY]: which of these the node can keep
 //	try-lend        the same, as a dry run
 //	owner-report chem [since=+SECONDS] [until=+SECONDS]
 //	lent            the terms of all nodes that have some
@@ -21,6 +22,7 @@ var lendWords = []struct{ word, setting string }{
 	{"notice", "notice_ms"}, {"unbounded", "unbounded"}, {"hours", "hours"}, {"zone", "time_zone"}, {"gpus", "gpu_percent"}, {"accounts", "accounts"},
 	{"parked", "parked_memory_bytes"}, {"memory", "guest_memory_bytes"}, {"tmp", "guest_tmp_bytes"}, {"max-time", "max_unsaved_s"},
 	{"triggers", "triggers"}, {"quiet", "quiet_s"}, {"else", "elsewhere"},
+	{"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"},
 }
 
 func (d *dialogue) lend(a arguments) SetLending {
@@ -29,6 +31,7 @@ func (d *dialogue) lend(a arguments) SetLending {
 		Lending: Lending{
 			NoticeMS: a.number("notice"), Unbounded: a.values["unbounded"] != "no", Hours: a.values["hours"], TimeZone: a.values["zone"], GPUs: a.number("gpus"),
 			ParkedMemoryBytes: a.size("parked"), GuestMemoryBytes: a.size("memory"), GuestTmpBytes: a.size("tmp"), MaxUnsavedS: a.number("max-time"), QuietS: a.number("quiet"),
+			GuestNetwork: a.size("network"), GuestPower: a.number("power"), GuestIO: a.size("io"),
 		},
 	}
 	for _, word := range a.words {
@@ -78,8 +81,12 @@ func lentText(name string, l *pb.Lending) string {
 	if l == nil {
 		return name + " on the default terms\n"
 	}
-	return fmt.Sprintf("%s of %q by %q: notice %d unbounded %v hours %q zone %q gpus %d%% accounts %v parked %d memory %d tmp %d max-time %d triggers %v quiet %d\n",
-		name, l.Owner, l.By, l.NoticeMs, l.Unbounded, l.Hours, l.TimeZone, l.GpuPercent, l.Accounts, int64(l.ParkedMemoryBytes), int64(l.GuestMemoryBytes), int64(l.GuestTmpBytes), int32(l.MaxUnsavedS), l.Triggers, l.QuietS)
+	bounds := ""
+	if l.GuestNetworkBytes != 0 || l.GuestPowerWatts != 0 || l.GuestIoBytes != 0 {
+		bounds = fmt.Sprintf(" network %d power %d io %d", l.GuestNetworkBytes, l.GuestPowerWatts, l.GuestIoBytes)
+	}
+	return fmt.Sprintf("%s of %q by %q: notice %d unbounded %v hours %q zone %q gpus %d%% accounts %v parked %d memory %d tmp %d max-time %d triggers %v quiet %d%s\n",
+		name, l.Owner, l.By, l.NoticeMs, l.Unbounded, l.Hours, l.TimeZone, l.GpuPercent, l.Accounts, int64(l.ParkedMemoryBytes), int64(l.GuestMemoryBytes), int64(l.GuestTmpBytes), int32(l.MaxUnsavedS), l.Triggers, l.QuietS, bounds)
 }
 
 func (d *dialogue) ownerReport(a arguments) string {
@@ -103,4 +110,16 @@ func (d *dialogue) ownerReport(a arguments) string {
 		fmt.Fprintf(&out, "  borrowed from %q of %q: GPU %d ms, CPU %d ms, billed %d\n", u.Account, u.Model, u.GpuMs, u.CpuMs, u.Billed)
 	}
 	return out.String()
+}
+
+// boundWords has a node say which bounds it can keep.
+func boundWords(inventory *pb.Inventory, a arguments) {
+	can := map[string]bool{}
+	for _, word := range strings.Split(a.values["bounds"], ",") {
+		can[word] = true
+	}
+	why := a.values["cannot"]
+	inventory.BoundsNetwork, inventory.NoNetworkBound = can["network"], why
+	inventory.BoundsPower, inventory.NoPowerBound, inventory.LeastPowerWatts = can["power"], why, a.number("least-power")
+	inventory.BoundsIo, inventory.NoIoBound = can["io"], why
 }

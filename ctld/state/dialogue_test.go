@@ -422,6 +422,7 @@ func (d *dialogue) register(a arguments) Command {
 		})
 	}
 	message.Inventory.ParkBounds = parkWords(a.values["parks"])
+	boundWords(message.Inventory, a)
 	for _, word := range strings.Split(a.values["running"], ",") {
 		if word != "" {
 			job, epoch := d.alloc(word)

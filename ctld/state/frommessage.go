@@ -135,7 +135,7 @@ func ReportFromMessage(node string, ended *pb.AllocEnded) AllocReport {
 		Cause: ended.GetCause(), ExitCode: ended.GetExitCode(), ExitSignal: ended.GetExitSignal(),
 		Detail:          clip(strings.ToValidUTF8(ended.GetDetail(), "?"), MaxTextBytes),
 		PeakMemoryBytes: ended.GetUsage().GetPeakMemoryBytes(), CPUNS: ended.GetUsage().GetCpuNs(),
-		Freed: freedFromMessage(ended.GetFreed()),
+		Freed: freedFromMessage(ended.GetFreed()), Steps: stepsFromMessage(ended.GetSteps()),
 	}
 }
 

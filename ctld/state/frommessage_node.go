@@ -56,6 +56,8 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 		Trouble:  message.GetTrouble(),
 		TmpBytes: message.GetTmpBytes(), TmpPerCPU: message.GetTmpPerCpuBytes(), TmpUnbounded: message.GetTmpUnbounded(),
 		BoundsNetwork: message.GetBoundsNetwork(), NoNetworkBound: message.GetNoNetworkBound(),
+		BoundsPower: message.GetBoundsPower(), NoPowerBound: message.GetNoPowerBound(), LeastPowerWatts: message.GetLeastPowerWatts(),
+		BoundsIO: message.GetBoundsIo(), NoIOBound: message.GetNoIoBound(),
 	}
 	inventory.ParkBounds = parkBoundRecords(message.GetParkBounds())
 	for _, d := range message.GetDevices() {

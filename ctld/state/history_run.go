@@ -26,6 +26,7 @@ func (s *State) pastRun(job *Job) []byte {
 	if job.Run != nil {
 		run.RanMs = job.Run.ranMS(s.timeMS)
 		run.Borrowed = s.borrowedBy(job)
+		run.Steps = job.Run.steps()
 	}
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(run)
 	if err != nil {

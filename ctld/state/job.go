@@ -163,6 +163,8 @@ type Alloc struct {
 	// devices are free too. Both stay until the job continues.
 	ParkByMS int64 `cbor:"22,keyasint,omitempty"`
 	Parked   bool  `cbor:"23,keyasint,omitempty"`
+	// Steps is what its node has told of its steps, until history has it: see steps.go.
+	Steps []byte `cbor:"180,keyasint,omitempty"`
 }
 
 // HeldDevice is one device, or shares of one, that an allocation holds.

@@ -31,8 +31,13 @@ type Lending struct {
 	QuietS      uint32              `cbor:"13,keyasint"`           // how long after the last one it is lent again
 	// GuestNetwork is what they send in a second, and what they receive, in bytes; 0 = what they like.
 	GuestNetwork uint64 `cbor:"14,keyasint,omitempty"`
-	By           string `cbor:"20,keyasint,omitempty"`
-	AtMS         int64  `cbor:"21,keyasint"`
+	// GuestPower is what each GPU draws that a guest has, in watts; 0 = what it likes.
+	GuestPower uint32 `cbor:"15,keyasint,omitempty"`
+	// GuestIO is what guests read from each disk in a second, and what they write, in bytes;
+	// 0 = what they like.
+	GuestIO uint64 `cbor:"16,keyasint,omitempty"`
+	By      string `cbor:"20,keyasint,omitempty"`
+	AtMS    int64  `cbor:"21,keyasint"`
 }
 
 // NoLimit is the amount that bounds nothing.
@@ -74,6 +79,8 @@ var lendingSettings = map[string]func(to, from *Lending){
 	"guest_memory_bytes":  func(to, from *Lending) { to.GuestMemoryBytes = from.GuestMemoryBytes },
 	"guest_tmp_bytes":     func(to, from *Lending) { to.GuestTmpBytes = from.GuestTmpBytes },
 	"guest_network_bytes": func(to, from *Lending) { to.GuestNetwork = from.GuestNetwork },
+	"guest_power_watts":   func(to, from *Lending) { to.GuestPower = from.GuestPower },
+	"guest_io_bytes":      func(to, from *Lending) { to.GuestIO = from.GuestIO },
 	"max_unsaved_s":       func(to, from *Lending) { to.MaxUnsavedS = from.MaxUnsavedS },
 	"triggers":            func(to, from *Lending) { to.Triggers = sortedSet(from.Triggers) },
 	"quiet_s":             func(to, from *Lending) { to.QuietS = from.QuietS },
@@ -96,6 +103,9 @@ const (
 	maxQuietS          = 7 * 24 * 3600
 	minNetworkBytes    = 1 << 10
 	maxNetworkBytes    = 1 << 50
+	maxPowerWatts      = 100_000
+	minIOBytes         = 1 << 16 // below that not even a page of a program is read
+	maxIOBytes         = 1 << 50
 )
 
 // check says what is wrong with terms, and what to type instead.
@@ -113,6 +123,10 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 		return refuse(Invalid, "a node is quiet after 1 second to 7 days: use --quiet=15m, for example")
 	case l.GuestNetwork != 0 && (l.GuestNetwork < minNetworkBytes || l.GuestNetwork > maxNetworkBytes):
 		return refuse(Invalid, "guests send and receive between 1K and 1024T in a second: use --guest-network=100M, for example, or --guest-network=unlimited")
+	case l.GuestPower > maxPowerWatts:
+		return refuse(Invalid, "no GPU draws %d watts: use --guest-power=200W, for example, or --guest-power=unlimited", l.GuestPower)
+	case l.GuestIO != 0 && (l.GuestIO < minIOBytes || l.GuestIO > maxIOBytes):
+		return refuse(Invalid, "guests read and write between 64K and 1024T in a second: use --guest-io=50M, for example, or --guest-io=unlimited")
 	case l.MaxUnsavedS == 0:
 		return refuse(Invalid, "no guest runs for no time: use --max-time=4h, for example, or --max-time=unlimited")
 	case len(l.By) > MaxNameBytes:
@@ -174,7 +188,8 @@ func (l *Lending) Message() *pb.Lending {
 	return &pb.Lending{
 		Owner: l.Owner, NoticeMs: l.NoticeMS, Unbounded: l.Unbounded, Hours: l.Hours, TimeZone: l.TimeZone, GpuPercent: l.GPUs,
 		Accounts: l.Accounts, ParkedMemoryBytes: l.ParkedMemoryBytes, GuestMemoryBytes: l.GuestMemoryBytes, GuestTmpBytes: l.GuestTmpBytes,
-		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork, By: l.By, AtMs: l.AtMS,
+		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork,
+		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, By: l.By, AtMs: l.AtMS,
 	}
 }
 
@@ -184,5 +199,6 @@ func LendingFromMessage(m *pb.Lending) Lending {
 		NoticeMS: m.GetNoticeMs(), Unbounded: m.GetUnbounded(), Hours: m.GetHours(), TimeZone: m.GetTimeZone(), GPUs: m.GetGpuPercent(),
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
 		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
+		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(),
 	}
 }

@@ -24,30 +24,52 @@ func (l *Lending) binds() bool {
 func (t *tables) unwelcome(job *Job, node *Node) string {
 	l := node.Lending
 	switch {
-	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.GuestNetwork == 0:
+	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && !l.bounded():
 		return ""
 	case t.OwnersJob(job, node.Name):
 		return ""
 	case !t.admits(l, job):
 		return "admits no guests of the job's account: submit it with another --account, or ask the node's owner (glend " + node.Name + " --accounts)"
-	case node.noNetworkBound(l) != "":
-		return "takes no guests, because its owner bounds what they send and receive, and " + node.noNetworkBound(l) + ": use other nodes, or ask the owner (glend " + node.Name + " --guest-network=unlimited)"
+	case node.cannotBound(l) != nil:
+		no := node.cannotBound(l)
+		return "takes no guests, because its owner bounds " + no.what + ", and " + no.why + ": use other nodes, or ask the owner (glend " + node.Name + " " + no.option + "=unlimited)"
 	case l.MaxUnsavedS < job.unsavedS():
 		return fmt.Sprintf("takes guests for longer than %s only if they are saved while they run: use --checkpoint-interval=auto, or --time=%s", spec.FormatDuration(l.MaxUnsavedS), spec.FormatTime(l.MaxUnsavedS))
 	}
 	return ""
 }
 
-// noNetworkBound says why a node cannot keep a bound on what guests send and receive; "" =
-// it can, or there is none, or the node has not told yet.
-func (n *Node) noNetworkBound(l *Lending) string {
-	switch {
-	case l.GuestNetwork == 0 || n.Inventory == nil || n.Inventory.BoundsNetwork:
-		return ""
-	case n.Inventory.NoNetworkBound == "":
-		return "its gnoded is too old for that"
+// bounded reports whether the terms have a bound that the node itself keeps.
+func (l *Lending) bounded() bool { return l.GuestNetwork != 0 || l.GuestPower != 0 || l.GuestIO != 0 }
+
+// cannot is a bound that a node cannot keep.
+type cannot struct{ what, option, setting, why string }
+
+// cannotBound is the first bound of terms that a node cannot keep; nil = it can keep all, or
+// has not told yet.
+func (n *Node) cannotBound(l *Lending) *cannot {
+	i := n.Inventory
+	if i == nil {
+		return nil
 	}
-	return "the node cannot: " + n.Inventory.NoNetworkBound
+	for _, c := range []struct {
+		wanted, can bool
+		cannot
+	}{
+		{l.GuestNetwork != 0, i.BoundsNetwork, cannot{"what they send and receive", "--guest-network", "guest_network_bytes", i.NoNetworkBound}},
+		{l.GuestPower != 0, i.BoundsPower, cannot{"what their GPUs draw", "--guest-power", "guest_power_watts", i.NoPowerBound}},
+		{l.GuestPower != 0, l.GuestPower >= i.LeastPowerWatts, cannot{"what their GPUs draw", "--guest-power", "guest_power_watts", fmt.Sprintf("its GPUs take no bound below %dW", i.LeastPowerWatts)}},
+		{l.GuestIO != 0, i.BoundsIO, cannot{"what they read and write", "--guest-io", "guest_io_bytes", i.NoIOBound}},
+	} {
+		if !c.wanted || c.can {
+			continue
+		}
+		if c.why = "the node cannot: " + c.why; c.cannot.why == "the node cannot: " {
+			c.why = "its gnoded is too old for that"
+		}
+		return &c.cannot
+	}
+	return nil
 }
 
 // admits reports whether the terms admit the account that a job is charged to, or one

@@ -69,6 +69,10 @@ const (
 	// MaxHistoryBytes bounds the runs that wait for the databases of history, which
 	// are kept in memory and in each snapshot: some 500,000 runs.
 	MaxHistoryBytes = 256 << 20
+	// MaxSteps bounds the steps that one allocation tells of, and MaxStepsBytes those of
+	// a run, on all its nodes: 256 KiB are some 5,000.
+	MaxSteps      = 1_000
+	MaxStepsBytes = 256 << 10
 	// MaxJobID is the last job number. Numbers are not used again: a late
 	// report of a forgotten job must not meet a new one.
 	MaxJobID = 1<<32 - 2

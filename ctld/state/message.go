@@ -148,7 +148,7 @@ func (t *tables) fillTimes(message *pb.Job, job *Job) {
 	message.Spec.KillOnInvalidDependency = killMessage(job.Spec)
 	message.Spec.BeginMs, message.Spec.DeadlineMs = job.BeginMS, job.DeadlineMS
 	if job.Phase == Waiting {
-		message.Spec.Dependency = job.Dependencies.Text(t.timeMS)
+		message.Spec.Dependency = job.Dependencies.Text(t.timeMS, t.isArray)
 	}
 	from, is := job.eligible()
 	if job.Phase != Waiting || is {

@@ -79,6 +79,8 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		Trouble:  inventory.Trouble,
 		TmpBytes: inventory.TmpBytes, TmpPerCpuBytes: inventory.TmpPerCPU, TmpUnbounded: inventory.TmpUnbounded,
 		BoundsNetwork: inventory.BoundsNetwork, NoNetworkBound: inventory.NoNetworkBound,
+		BoundsPower: inventory.BoundsPower, NoPowerBound: inventory.NoPowerBound, LeastPowerWatts: inventory.LeastPowerWatts,
+		BoundsIo: inventory.BoundsIO, NoIoBound: inventory.NoIOBound,
 	}
 	for _, b := range inventory.ParkBounds {
 		message.ParkBounds = append(message.ParkBounds, &pb.ParkBound{Model: b.Model, Devices: b.Devices, BoundMs: b.BoundMS, Measured: b.Measured})

@@ -96,6 +96,13 @@ type Inventory struct {
 	// BoundsNetwork: it can bound what guests send and receive. NoNetworkBound says why not.
 	BoundsNetwork  bool   `cbor:"41,keyasint,omitempty"`
 	NoNetworkBound string `cbor:"42,keyasint,omitempty"`
+	// Likewise what their GPUs draw, for which these take no bound below LeastPowerWatts, and
+	// what they read from and write to disks.
+	BoundsPower     bool   `cbor:"43,keyasint,omitempty"`
+	NoPowerBound    string `cbor:"44,keyasint,omitempty"`
+	LeastPowerWatts uint32 `cbor:"45,keyasint,omitempty"`
+	BoundsIO        bool   `cbor:"46,keyasint,omitempty"`
+	NoIOBound       string `cbor:"47,keyasint,omitempty"`
 }
 
 // Device is something that can be allocated to a job.

@@ -154,7 +154,7 @@ func OnTermsOf(rules *pb.OwnerRules, node *Node) *pb.OwnerRules {
 	own := &pb.OwnerRules{Owner: rules.GetOwner(), Accounts: rules.GetAccounts(), People: rules.GetPeople()}
 	if lending := node.Lending; lending != nil {
 		own.NoticeMs, own.Triggers, own.QuietS = lending.NoticeMS, lending.Triggers, lending.QuietS
-		own.GuestNetworkBytes = lending.GuestNetwork
+		own.GuestNetworkBytes, own.GuestPowerWatts, own.GuestIoBytes = lending.GuestNetwork, lending.GuestPower, lending.GuestIO
 	}
 	return own
 }

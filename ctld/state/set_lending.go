@@ -84,8 +84,8 @@ func (t *tables) lendingAfter(c *SetLending, names []string, nowMS int64) ([]*Le
 		if refused := terms.check(&t.accounting); refused != nil {
 			return nil, refused
 		}
-		if why := node.noNetworkBound(&terms); why != "" && slices.Contains(c.Settings, "guest_network_bytes") {
-			return nil, refuse(WrongState, "--guest-network on node %s: %s", name, why)
+		if no := node.cannotBound(&terms); no != nil && slices.Contains(c.Settings, no.setting) {
+			return nil, refuse(WrongState, "%s on node %s: %s", no.option, name, no.why)
 		}
 		all = append(all, terms.stored(t.policy.OwnerOf(name), c.User, nowMS))
 	}

@@ -19,11 +19,13 @@ func (s *State) putJob(job *Job) {
 	if from != job.Phase && !slices.Contains(legalNext[from], job.Phase) {
 		panic(fmt.Sprintf("ctld/state: job %d may not go from phase %d to %d", job.ID, from, job.Phase))
 	}
+	over := from != Finished && job.Phase == Finished
+	if over {
+		s.noteHistory(job)
+		job = job.withoutSteps()
+	}
 	s.replaceJob(old, job)
 	s.noteMove(old, job)
-	if from != Finished && job.Phase == Finished {
-		s.noteHistory(job)
-	}
 }
 
 // replaceJob stores a record; old is the one before it, nil for a new one. The

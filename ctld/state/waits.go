@@ -176,7 +176,7 @@ func (j *Job) waitWord(nowMS int64) (word, sentence string) {
 	if word, sentence = explain.Hold(j.Held); word != "" {
 		return word, sentence
 	}
-	text := j.Dependencies.Text(nowMS)
+	text := j.Dependencies.Text(nowMS, nil)
 	if text == "" {
 		return "", ""
 	}

@@ -127,8 +127,8 @@ func (o *Owner) May(uid uint32, name string) error {
 	return fmt.Errorf("%w: this node belongs to account %s: only root and the coordinators of that account reclaim and release it here (gacctmgr show account %s withcoord)", ErrMayNot, rules.Owner, rules.Owner)
 }
 
-// GuestNetwork is how many bytes guests send in a second, and receive; 0 = what they like.
-func (o *Owner) GuestNetwork() uint64 { return o.ledger.Rules.GuestNetworkBytes }
+// Rules are those that the node was told last. They are only read.
+func (o *Owner) Rules() *pb.OwnerRules { return o.ledger.Rules }
 
 // Notice is how long guests have to leave where nobody says.
 func (o *Owner) Notice() time.Duration {

@@ -23,6 +23,7 @@ type batch struct {
 	mu      sync.Mutex
 	asked   bool // somebody has started it
 	running *child
+	startMS int64
 }
 
 // startBatch starts the script, only once however often it is called, and does not
@@ -87,7 +88,7 @@ func (p *process1) launchBatch(b *Batch) (*child, int64, error) {
 	}
 	startMS := time.Now().UnixMilli()
 	p.batch.mu.Lock()
-	p.batch.running = child
+	p.batch.running, p.batch.startMS = child, startMS
 	p.batch.mu.Unlock()
 	// This serves if this process is killed before it writes exit.json.
 	_ = writeFile(filepath.Join(p.dir, StartFile), &Start{StartMS: startMS})

@@ -67,9 +67,9 @@ func withoutLaunches(data []byte) []byte {
 // FuzzQuestions: whatever a process of the job, or another node, asks process 1
 // before a launch, each question is answered once, in the protocol's words.
 func FuzzQuestions(f *testing.F) {
-	f.Add(frames(f, &step.NewStep{}, &step.StartBatch{}, &step.Signal{Signal: 64, Scope: step.ScopeAll}, &step.Signal{Signal: 9, Scope: step.ScopeStep, Step: 1}), true)
+	f.Add(frames(f, &step.Steps{}, &step.StartBatch{}, &step.Signal{Signal: 64, Scope: step.ScopeAll}, &step.Signal{Signal: 9, Scope: step.ScopeStep, Step: 1}), true)
 	f.Add(frames(f, &step.OK{}, &step.Done{}, &step.Started{}, &step.Input{Rank: 1 << 31, All: true, Data: []byte("x")}, &step.InputEnd{}, &step.InputCredit{Bytes: 1 << 31}, &step.Sessions{}, &step.Taken{}), false)
-	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 1}}, &step.Allocate{}, &step.NewStep{}), true)
+	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 1}}, &step.Allocate{}, &step.Port{}), true)
 	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 3}}, &step.Allocate{Request: grant.Request{Exact: true}}), true)
 	f.Add([]byte("\x02\xff\xff\xff\xff"), true)
 	f.Add([]byte("\x01\x00\x00\x00\x02{}\x63"), true)
@@ -95,7 +95,7 @@ func FuzzQuestions(f *testing.F) {
 				t.Fatalf("%#v is not answered: %v", question, err)
 			}
 			switch answer.(type) {
-			case *step.OK, *step.Failed, *step.StepNumber, *step.SessionList, *step.Granted, *step.Waits, *step.PortNumber:
+			case *step.OK, *step.Failed, *step.SessionList, *step.StepList, *step.Granted, *step.Waits, *step.PortNumber:
 			default:
 				t.Fatalf("%#v is answered by %#v", question, answer)
 			}
@@ -112,7 +112,7 @@ func FuzzInput(f *testing.F) {
 	f.Add(frames(f, &step.Input{Rank: 1, Data: []byte("x")}, &step.InputEnd{Rank: 1}, &step.Input{All: true, Data: []byte("y")}, &step.Signal{Signal: 9, Scope: step.ScopeSteps}))
 	f.Add(bytes.Repeat(frames(f, &step.InputEnd{All: true}), 100))
 	f.Add(frames(f, &step.Input{All: true, Data: make([]byte, 100)}, &step.Input{Data: make([]byte, 100)}))
-	f.Add(frames(f, &step.NewStep{}))
+	f.Add(frames(f, &step.Port{}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := &process1{config: &Config{}}
 		p.steps.running = map[running]bool{}

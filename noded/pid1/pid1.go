@@ -4,8 +4,9 @@
 // (OrdersFd) it reads its system-call filter, which it installs before it does
 // anything else, and its orders. In the directory that it shares with
 // the supervisor outside (Dir) it listens on step.sock. There it leaves
-// start.json when the batch script has executed its first instruction, and
-// exit.json when the script has ended.
+// start.json when the batch script has executed its first instruction,
+// exit.json when the script has ended, and steps.jsonl, a line when a step begins here
+// and one when it ends.
 //
 // What it promises: nothing starts without the filter. The batch script and every task
 // of a step are its descendants, each in its own session, with standard input and output
@@ -37,6 +38,7 @@ const Dir = "/run/gleaner"
 const (
 	StartFile  = "start.json"
 	ExitFile   = "exit.json"
+	StepsFile  = "steps.jsonl"
 	StepSocket = "step.sock"
 	ScriptFile = "slurm_script"
 	StdioDir   = "stdio"
@@ -103,6 +105,7 @@ type process1 struct {
 	grants    grants
 	ports     ports
 	sessions  sessions
+	records   records
 	listener  net.Listener
 	batchDone chan int
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 const dirVariable = "GLEANER_TEST_PID1_DIR"
@@ -228,8 +229,8 @@ func TestStepFails(t *testing.T) {
 			t.Errorf("%s: %v, want %s", argv0, err, text)
 		}
 	}
-	if _, err := j.dial().NewStep(); err == nil {
-		t.Error("a node without the batch script gave a step number")
+	if _, err := j.dial().Allocate(&grant.Request{}, func() {}); err == nil {
+		t.Error("a node without the batch script granted a step")
 	}
 }
 

@@ -102,11 +102,6 @@ func (p *process1) handle(conn net.Conn) {
 
 func (p *process1) answer(m step.Message) step.Message {
 	switch m := m.(type) {
-	case *step.NewStep:
-		if p.config.Batch == nil {
-			return &step.Failed{Text: "this node does not run the batch script; step numbers come from the one that does", Code: 1}
-		}
-		return &step.StepNumber{Step: p.grants.number()}
 	case *step.StartBatch:
 		if p.config.Batch == nil {
 			return &step.Failed{Text: "this node does not run the batch script", Code: 1}
@@ -117,6 +112,8 @@ func (p *process1) answer(m step.Message) step.Message {
 		return &step.OK{}
 	case *step.Allocate:
 		return &step.Failed{Text: "steps are allocated by the node that runs the batch script, each over a connection of its own", Code: 1}
+	case *step.Steps:
+		return p.listSteps()
 	case *step.Sessions:
 		return p.sessions.list()
 	case *step.Hold:
@@ -150,6 +147,8 @@ type running interface {
 	id() uint32
 	// signal is false when nothing of it runs any longer.
 	signal(unix.Signal) bool
+	// use is what is recorded of it, and the tasks that run; none = it is over.
+	use() (step.Record, []runningTask)
 }
 
 // steps are the steps that run on this node.

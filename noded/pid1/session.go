@@ -35,6 +35,7 @@ type session struct {
 	mu     sync.Mutex
 	wake   *sync.Cond // of every change below
 	kept   keptOutput
+	record step.Record
 	exited *step.Exited // nil = it runs
 	closed bool         // exited, and all of its output is kept
 	now    *attachment  // nil = nobody is attached
@@ -74,6 +75,7 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 		}
 	}
 	s.command = strings.Join(argv, " ")
+	s.record = beginning(s.number, argv, 1)
 	theirs, err := s.openFiles(open.Window)
 	defer func() {
 		for _, f := range theirs {
@@ -93,12 +95,13 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 		s.closeFiles()
 		return nil, err
 	}
+	p.records.write(p.dir, &s.record)
 	s.drained.Add(len(s.outputs))
 	for i, f := range s.outputs {
 		go s.readOutput(f, []step.Stream{step.Stdout, step.Stderr}[i])
 	}
 	go s.pumpInput()
-	go s.await()
+	go s.await(p)
 	return s, nil
 }
 
@@ -211,7 +214,7 @@ func (s *session) pumpInput() {
 
 // await notes the end of the task and of its output. A process that it left behind may
 // hold the output open; then await closes it.
-func (s *session) await() {
+func (s *session) await(p *process1) {
 	status := <-s.child.ended
 	exited := &step.Exited{}
 	if status.Signaled() {
@@ -221,7 +224,11 @@ func (s *session) await() {
 	}
 	s.mu.Lock()
 	s.exited = exited
+	addEnded(&s.record, 0, &status)
+	over(&s.record)
+	record := s.record
 	s.mu.Unlock()
+	p.records.write(p.dir, &record)
 	drained := make(chan struct{})
 	go func() { s.drained.Wait(); close(drained) }()
 	select {

@@ -36,7 +36,7 @@ func (p *process1) shareOf(launch *step.Launch) (gpus stepGPUs, variables []stri
 		gpus = append(gpus, visible[gpu])
 		ofNode = append(ofNode, indices[gpu])
 	}
-	variables = append(variables, "SLURM_GPUS_ON_NODE="+strconv.Itoa(len(gpus)), "CUDA_VISIBLE_DEVICES="+strings.Join(gpus, ","))
+	variables = append(variables, "SLURM_GPUS_ON_NODE="+strconv.Itoa(len(gpus)), "CUDA_VISIBLE_DEVICES="+strings.Join(gpus, ","), "GPU_DEVICE_ORDINAL="+strings.Join(gpus, ","))
 	if len(ofNode) > 0 {
 		variables = append(variables, "SLURM_STEP_GPUS="+strings.Join(ofNode, ","))
 	}
@@ -61,5 +61,5 @@ func (g stepGPUs) ofTask(task *step.Task) []string {
 			own = append(own, g[gpu])
 		}
 	}
-	return []string{"CUDA_VISIBLE_DEVICES=" + strings.Join(own, ",")}
+	return []string{"CUDA_VISIBLE_DEVICES=" + strings.Join(own, ","), "GPU_DEVICE_ORDINAL=" + strings.Join(own, ",")}
 }

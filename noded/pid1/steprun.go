@@ -33,7 +33,8 @@ type stepRun struct {
 	input  inputQueue
 	over   func()
 
-	mu sync.Mutex // guards task.done
+	mu     sync.Mutex // guards task.done, and record
+	record step.Record
 }
 
 // task is one process of the step.
@@ -56,6 +57,11 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 		run.send(failure(err))
 		return
 	}
+	run.record = beginning(launch.Step, launch.Argv, len(launch.Tasks))
+	if share := launch.Share; share != nil {
+		run.record.CPUs, run.record.GPUs = len(share.CPUs), len(share.GPUs)
+	}
+	p.records.write(p.dir, &run.record)
 	p.steps.add(run)
 	defer p.steps.remove(run)
 	started := &step.Started{}
@@ -75,7 +81,7 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 	go run.pumpInput()
 	go run.readClient(p, reader)
 	tasks.Wait()
-	run.finish()
+	run.finish(p)
 }
 
 // startTasks starts all tasks, or fails; what was started is in run.tasks.
@@ -196,6 +202,7 @@ func (run *stepRun) waitTask(t *task) {
 	status := <-t.child.ended
 	run.mu.Lock()
 	t.done = true
+	addEnded(&run.record, t.rank, &status)
 	run.mu.Unlock()
 	t.stdin.Close()
 	t.waitDrained(outputGrace)
@@ -218,7 +225,7 @@ func (t *task) waitDrained(timeout time.Duration) {
 }
 
 // finish kills what the tasks left behind and says Done.
-func (run *stepRun) finish() {
+func (run *stepRun) finish(p *process1) {
 	for _, t := range run.tasks {
 		t.child.signalGroup(unix.SIGKILL)
 	}
@@ -228,6 +235,11 @@ func (run *stepRun) finish() {
 		t.closeFiles()
 	}
 	run.input.close()
+	run.mu.Lock()
+	over(&run.record)
+	record := run.record
+	run.mu.Unlock()
+	p.records.write(p.dir, &record)
 	run.over()
 	run.send(&step.Done{})
 }

@@ -41,7 +41,7 @@ type command struct {
 // child is a process that was started.
 type child struct {
 	pid    int
-	ended  <-chan syscall.WaitStatus
+	ended  <-chan ending
 	report *os.File
 }
 

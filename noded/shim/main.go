@@ -189,6 +189,7 @@ func (p *alloc) teardown(running *container.Container) *pb.AllocEnded {
 	}
 	result := p.outcome(usage.OOMKills > 0)
 	result.Usage, result.Freed = bundle.UsageMessage(usage), freed
+	result.Steps = bundle.ReadSteps(p.dir.Path(bundle.RunDir))
 	if err := running.Destroy(); err != nil {
 		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
 	}

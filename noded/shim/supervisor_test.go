@@ -22,6 +22,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // pid finds the supervisor's process.
@@ -202,13 +203,13 @@ func TestStep(t *testing.T) {
 	order.Allocation[0].Devices = []*pb.AllocatedDevice{{Node: testNode, Index: 2}, {Node: testNode, Index: 5}}
 	s := b.launch(order)
 	s.ready()
-	number, err := s.stepClient().NewStep()
-	if err != nil || number != 0 {
-		t.Fatalf("NewStep: %d, %v", number, err)
+	granted, err := s.stepClient().Allocate(&grant.Request{Tasks: 2, Overcommit: true}, func() {})
+	if err != nil || granted.Step != 0 {
+		t.Fatalf("Allocate: %+v, %v", granted, err)
 	}
 	client := s.stepClient()
 	must(t, client.Launch(&step.Launch{
-		Step: number, Argv: step.Strings{"sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $(id -u) $(pwd); exit $SLURM_PROCID"},
+		Step: granted.Step, Argv: step.Strings{"sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $(id -u) $(pwd); exit $SLURM_PROCID"},
 		Env: step.Strings{"PATH=/usr/bin:/bin", "CUDA_VISIBLE_DEVICES=7"}, Cwd: step.Bytes(b.home), Input: step.InputNone,
 		Tasks: []step.Task{{Rank: 0, Local: 0}, {Rank: 1, Local: 1}},
 	}))

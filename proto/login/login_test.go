@@ -106,7 +106,7 @@ func started(t *testing.T) (c *controller, socket string) {
 	// The numbers of these tests have names, whatever this machine calls them.
 	agent.names.lookup = func(uid string) (*user.User, error) {
 		if uid == "20079" {
-			return nil, user.UnknownUserIdError(20079)
+			return nil, user.UnknownUserError(uid)
 		}
 		return &user.User{Uid: uid, Username: "u" + uid}, nil
 	}
@@ -172,7 +172,7 @@ func TestNamesOfThisHost(t *testing.T) {
 	if found, err := lookupID("0"); err != nil || found.Username != "root" {
 		t.Errorf("root is %v, %v", found, err)
 	}
-	var unknown user.UnknownUserIdError
+	var unknown user.UnknownUserError
 	if found, err := lookupID("3999999999"); !errors.As(err, &unknown) {
 		t.Errorf("nobody is %v, %v", found, err)
 	}

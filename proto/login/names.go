@@ -3,16 +3,15 @@ package login
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
 	"os/user"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/proto/nameservice"
 )
 
 // Names are remembered for a short while: the name service may be elsewhere, and hang.
@@ -84,7 +83,7 @@ func (n *names) ask(ctx context.Context, uid uint32) (string, error) {
 	case <-late.C:
 		return "", status.Errorf(codes.Unavailable, "the name service of this host does not say who user %d is", uid)
 	case got := <-answered:
-		var unknown user.UnknownUserIdError
+		var unknown user.UnknownUserError
 		switch {
 		case errors.As(got.err, &unknown):
 			return "", status.Errorf(codes.PermissionDenied, "user %d has no account on this host", uid)
@@ -95,24 +94,11 @@ func (n *names) ask(ctx context.Context, uid uint32) (string, error) {
 	}
 }
 
-// lookupID asks the host. A program that is linked without the C library reads /etc/passwd
-// only: getent asks the directories that nsswitch.conf(5) names.
+// lookupID asks the host.
 func lookupID(uid string) (*user.User, error) {
-	found, err := user.LookupId(uid)
-	if err == nil {
-		return found, nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), nameLimit)
 	defer cancel()
-	entry, asked := exec.CommandContext(ctx, "getent", "passwd", "--", uid).Output()
-	var ended *exec.ExitError
-	switch fields := strings.Split(string(entry), ":"); {
-	case asked == nil && len(fields) >= 3 && fields[2] == uid && fields[0] != "":
-		return &user.User{Uid: uid, Username: fields[0]}, nil
-	case asked == nil, errors.As(asked, &ended) && ended.ExitCode() == 2: // getent(1): there is none
-		return nil, err
-	}
-	return nil, fmt.Errorf("getent: %w", asked)
+	return nameservice.Find(ctx, uid)
 }
 
 // begin takes a place among the questions: a service that hangs keeps each for good.

@@ -41,6 +41,9 @@ type Dependency struct {
 	HasTask      bool   // Task of the array Job is meant
 	Task         uint32
 	DelayMinutes uint32 // for After
+	// Array: Job is one, as a whole. ParseDependencies cannot know that; String
+	// writes it as squeue does.
+	Array bool
 }
 
 // MaxDependencyDelayMinutes bounds the "+time" of an after: ten years.
@@ -63,6 +66,10 @@ func ParseDependencies(s string) (Dependencies, error) {
 		if strings.Contains(s, ",") {
 			return Dependencies{}, dependencyError(`%q mixes "," (all of them) and "?" (any of them): use only one of the two`, shorten(s))
 		}
+	}
+	s, err := namedTasks(s)
+	if err != nil {
+		return Dependencies{}, err
 	}
 	if strings.Count(s, separator)+strings.Count(s, ":") > MaxDependencies {
 		return Dependencies{}, errManyDependencies()
@@ -95,6 +102,39 @@ func ParseDependencies(s string) (Dependencies, error) {
 		return Dependencies{}, errManyDependencies()
 	}
 	return d, nil
+}
+
+// namedTasks writes out what stands in brackets, "afterok:20_[1-2]": several tasks of
+// an array, "afterok:20_1:20_2".
+func namedTasks(s string) (string, error) {
+	var out strings.Builder
+	for named := 0; ; {
+		before, rest, found := strings.Cut(s, "_[")
+		list, after, closed := strings.Cut(rest, "]")
+		if !found || !closed {
+			out.WriteString(s)
+			return out.String(), nil
+		}
+		start := strings.LastIndexAny(before, ":,?") + 1
+		job := before[start:]
+		tasks, err := ParseArray(list)
+		if err != nil || tasks.GetMaxRunning() != 0 {
+			return "", dependencyError("%q names no tasks of an array: type them as 12_[1-3,7]", shorten(job+"_["+list+"]"))
+		}
+		out.WriteString(before[:start])
+		for i, r := range tasks.GetRanges() {
+			for task := uint64(r.First); task <= uint64(r.Last); task += uint64(max(r.Step, 1)) {
+				if named++; named > MaxDependencies {
+					return "", errManyDependencies()
+				}
+				if i > 0 || task > uint64(r.First) {
+					out.WriteByte(':')
+				}
+				out.WriteString(job + "_" + strconv.FormatUint(task, 10))
+			}
+		}
+		s = after
+	}
 }
 
 func bareJob(word string) (string, bool) {
@@ -222,6 +262,8 @@ func (d Dependency) String() string {
 	text := d.Kind.String() + ":" + strconv.FormatUint(uint64(d.Job), 10)
 	if d.HasTask {
 		text += "_" + strconv.FormatUint(uint64(d.Task), 10)
+	} else if d.Array {
+		text += "_*"
 	}
 	if d.DelayMinutes > 0 {
 		text += "+" + strconv.FormatUint(uint64(d.DelayMinutes), 10)

@@ -8,16 +8,18 @@ import (
 
 func TestParseDependencies(t *testing.T) {
 	for in, want := range map[string]string{
-		"afterok:20:21,afterany:23":      "afterok:20,afterok:21,afterany:23",
-		"afterok:20:21?afterany:23":      "afterok:20?afterok:21?afterany:23",
-		"after:20+5:21":                  "after:20+5,after:21",
-		"after:20_3+5":                   "after:20_3+5",
-		"20,21":                          "afterany:20,afterany:21",
-		"20?21":                          "afterany:20?afterany:21",
-		"singleton":                      "singleton",
-		"aftercorr:7,SINGLETON":          "aftercorr:7,singleton",
-		"afternotok:7_0, afternotok:7_0": "afternotok:7_0",
-		"afterok:7_*":                    "afterok:7",
+		"afterok:20:21,afterany:23":         "afterok:20,afterok:21,afterany:23",
+		"afterok:20:21?afterany:23":         "afterok:20?afterok:21?afterany:23",
+		"after:20+5:21":                     "after:20+5,after:21",
+		"after:20_3+5":                      "after:20_3+5",
+		"20,21":                             "afterany:20,afterany:21",
+		"20?21":                             "afterany:20?afterany:21",
+		"singleton":                         "singleton",
+		"aftercorr:7,SINGLETON":             "aftercorr:7,singleton",
+		"afternotok:7_0, afternotok:7_0":    "afternotok:7_0",
+		"afterok:7_*":                       "afterok:7",
+		"afterok:7_[1-2]:8,after:9_[4,6]+5": "afterok:7_1,afterok:7_2,afterok:8,after:9_4,after:9_6+5",
+		"7_[1]?8":                           "afterany:7_1?afterany:8",
 		"afterok:110(unfulfilled),after:5+1(failed)": "afterok:110,after:5+1",
 		"singleton(unfulfilled)":                     "singleton",
 		"":                                           "",
@@ -41,6 +43,9 @@ func TestParseDependencies(t *testing.T) {
 
 func TestDependenciesRefused(t *testing.T) {
 	for in, want := range map[string]string{
+		"afterok:1_[0-4000000]":                "more than",
+		"afterok:1_[x]":                        "names no tasks",
+		"afterok:1_[1-2%1]":                    "names no tasks",
 		"afterok:20,21":                        "afterany:21",
 		"20,afterok:21":                        "type afterany:20",
 		"afterok:1,afterok:2?afterok:3":        "only one of the two",
@@ -74,7 +79,7 @@ func TestDependenciesRefused(t *testing.T) {
 }
 
 func FuzzDependencies(f *testing.F) {
-	for _, seed := range []string{"afterok:20:21,afterany:23", "after:20_3+5?singleton", "1,2", "aftercorr:7(unfulfilled)", "afterok:1_*", ":", "after:1+"} {
+	for _, seed := range []string{"afterok:20:21,afterany:23", "after:20_3+5?singleton", "1,2", "aftercorr:7(unfulfilled)", "afterok:1_*", "afterok:1_[1-2,9]", "1_[0-4000000]", ":", "after:1+"} {
 		f.Add(seed)
 	}
 	f.Add(long)

@@ -3,7 +3,6 @@ package step
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
@@ -96,10 +95,6 @@ func checkGPUs(share *Share, gpus []int) error {
 	return nil
 }
 
-// ErrNoGrants is returned when process 1 is of a version that does not share out the
-// job to its steps.
-var ErrNoGrants = errors.New("step protocol: process 1 grants no steps")
-
 // Allocate asks for the step's part of the job, and waits until it is there; waits is
 // called once if others have it. Close ends the wait.
 func (c *Client) Allocate(request *grant.Request, waits func()) (*grant.Grant, error) {
@@ -112,9 +107,6 @@ func (c *Client) Allocate(request *grant.Request, waits func()) (*grant.Grant, e
 	}
 	for waited := false; ; {
 		answer, err := c.reader.Read()
-		if !waited && errors.Is(err, io.EOF) {
-			return nil, ErrNoGrants
-		}
 		if err != nil {
 			return nil, fmt.Errorf("step protocol: read answer: %w", err)
 		}
@@ -137,7 +129,7 @@ func (c *Client) Allocate(request *grant.Request, waits func()) (*grant.Grant, e
 // Release gives back what Allocate got.
 func (c *Client) Release() error { return c.askOK(&Release{}) }
 
-// Port asks for a port; the error is io.EOF from a process 1 that does not know.
+// Port asks for a port; it is an error if the node has none.
 func (c *Client) Port() (uint16, error) {
 	answer, err := c.ask(&Port{})
 	if err != nil {

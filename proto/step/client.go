@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Client is the side that asks. Questions (NewStep, Signal, StartBatch) come
+// Client is the side that asks. Questions (Allocate, Signal, StartBatch) come
 // before Launch. After Launch one goroutine calls Next until Done, while
 // others may send input and signals.
 type Client struct {
@@ -34,19 +34,6 @@ func NewClient(conn io.ReadWriteCloser) *Client {
 func (c *Client) Close() error {
 	c.shut()
 	return c.conn.Close()
-}
-
-// NewStep asks for a step number.
-func (c *Client) NewStep() (uint32, error) {
-	answer, err := c.ask(&NewStep{})
-	if err != nil {
-		return 0, err
-	}
-	number, ok := answer.(*StepNumber)
-	if !ok {
-		return 0, fmt.Errorf("%w: %T in place of a step number", ErrUnexpected, answer)
-	}
-	return number.Step, nil
 }
 
 // Signal delivers a signal. Before Launch it waits for the answer; after

@@ -140,8 +140,10 @@ func decode(kind Kind, payload []byte) (Message, error) {
 
 func newControl(kind Kind) Message {
 	switch kind {
-	case KindNewStep:
-		return &NewStep{}
+	case KindSteps:
+		return &Steps{}
+	case KindStepList:
+		return &StepList{}
 	case KindLaunch:
 		return &Launch{}
 	case KindInputEnd:
@@ -150,8 +152,6 @@ func newControl(kind Kind) Message {
 		return &Signal{}
 	case KindStartBatch:
 		return &StartBatch{}
-	case KindStepNumber:
-		return &StepNumber{}
 	case KindStarted:
 		return &Started{}
 	case KindExited:
@@ -189,6 +189,8 @@ func check(m Message) error {
 		if m.Code < 0 || m.Code > 255 || m.Signal < 0 || m.Signal > 64 {
 			return fmt.Errorf("%w: a task that ended with code %d and signal %d", ErrMalformed, m.Code, m.Signal)
 		}
+	case *StepList:
+		return checkSteps(m)
 	case *Started:
 		if len(m.Tasks) > MaxTasks {
 			return fmt.Errorf("%w: %d tasks", ErrMalformed, len(m.Tasks))

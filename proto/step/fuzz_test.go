@@ -31,7 +31,7 @@ func FuzzClient(f *testing.F) {
 		defer c.Close()
 		switch question % 4 {
 		case 0:
-			_, _ = c.NewStep()
+			_, _ = c.Port()
 		case 1:
 			_ = c.StartBatch()
 		case 2:

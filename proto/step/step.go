@@ -8,7 +8,7 @@
 // standard input and output. Every length is bounded, so that a reader never
 // holds more than MaxControlBytes of a peer's making.
 //
-// A connection may ask any number of questions (NewStep, Signal, StartBatch:
+// A connection may ask any number of questions (Allocate, Signal, StartBatch:
 // one answer each, in order) and may then send one Launch. From then on it
 // carries that step's tasks on that node until Done. Closing it kills them.
 // What Allocate was granted is the step's until its connection is closed, or Release.
@@ -59,7 +59,7 @@ type Kind byte
 
 // Kinds sent by the client are below 16, the others by process 1.
 const (
-	KindNewStep    Kind = 1
+	KindSteps      Kind = 1
 	KindLaunch     Kind = 2
 	KindInput      Kind = 3
 	KindInputEnd   Kind = 4
@@ -75,7 +75,7 @@ const (
 	KindRelease    Kind = 14
 	KindPort       Kind = 15
 
-	KindStepNumber  Kind = 16
+	KindStepList    Kind = 16
 	KindStarted     Kind = 17
 	KindOutput      Kind = 18
 	KindExited      Kind = 19
@@ -93,15 +93,6 @@ const (
 
 // Message is one of the types below.
 type Message interface{ kind() Kind }
-
-// NewStep asks for the next step number of the job; only process 1 of the
-// batch host hands them out. The answer is StepNumber.
-type NewStep struct{}
-
-// StepNumber is a number, counted from 0, that no other step of this run has.
-type StepNumber struct {
-	Step uint32 `json:"step"`
-}
 
 // InputMode says which tasks get what arrives as Input.
 type InputMode string
@@ -243,8 +234,6 @@ type Done struct{}
 // OK answers Signal and StartBatch.
 type OK struct{}
 
-func (*NewStep) kind() Kind     { return KindNewStep }
-func (*StepNumber) kind() Kind  { return KindStepNumber }
 func (*Launch) kind() Kind      { return KindLaunch }
 func (*Started) kind() Kind     { return KindStarted }
 func (*Output) kind() Kind      { return KindOutput }

@@ -13,7 +13,7 @@ import (
 
 func messages() []Message {
 	return []Message{
-		&NewStep{}, &StepNumber{Step: 7}, &StartBatch{}, &OK{}, &Done{},
+		&Steps{}, &StepList{Steps: []Record{{Step: 7, Name: "a", Tasks: 1}}}, &StartBatch{}, &OK{}, &Done{},
 		&Launch{
 			Step: 3, Argv: Strings{"a b", "\xff\x00x"}, Env: Strings{"K=\xe9"}, Cwd: "/tmp/\xfe", Umask: 0o22,
 			Tasks: []Task{{Rank: 4, Local: 0, Env: Strings{"X=1"}}, {Rank: 5, Local: 1, Env: Strings{}}},
@@ -147,7 +147,7 @@ func TestAsk(t *testing.T) {
 	defer client.Close()
 	go func() {
 		r := NewReader(server)
-		for _, answer := range []Message{&StepNumber{Step: 5}, &OK{}, &Failed{Text: "no such step"}} {
+		for _, answer := range []Message{&PortNumber{Port: 5}, &OK{}, &Failed{Text: "no such step"}} {
 			if _, err := r.Read(); err != nil {
 				return
 			}
@@ -157,8 +157,8 @@ func TestAsk(t *testing.T) {
 		}
 		server.Close()
 	}()
-	if n, err := client.NewStep(); n != 5 || err != nil {
-		t.Errorf("NewStep: %d, %v", n, err)
+	if n, err := client.Port(); n != 5 || err != nil {
+		t.Errorf("Port: %d, %v", n, err)
 	}
 	if err := client.StartBatch(); err != nil {
 		t.Errorf("StartBatch: %v", err)

@@ -117,6 +117,19 @@ func (n *Node) RoomOf(alloc *Alloc, exclusive, shares bool) Room {
 	return room
 }
 
+// Add adds what comes free, and Sub takes away what is taken.
+func (room Room) Add(freed Room) {
+	for kind := range room {
+		room[kind] += freed[kind]
+	}
+}
+
+func (room Room) Sub(taken Room) {
+	for kind := range room {
+		room[kind] -= taken[kind]
+	}
+}
+
 // RoomFor is the least that the request takes on the node, if it is placed there.
 func (n *Node) RoomFor(r *Request, least *Least) Room {
 	room, classes := n.room()

@@ -176,7 +176,7 @@ func (b *tree) build(name, folder string) {
 func (b *tree) compile(folder string) {
 	b.t.Helper()
 	program := b.path(filepath.Join(Directory, filepath.Base(folder)+".test"))
-	b.goTool(nil, "test", "-c", "-vet", "off", "-tags", "seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace", "-ldflags", "-s -w", "-o", program, "./"+folder)
+	b.goTool(nil, "test", "-c", "-vet", "off", "-tags", "seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace,netgo", "-ldflags", "-s -w", "-o", program, "./"+folder)
 	b.libraries(program)
 }
 

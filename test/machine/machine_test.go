@@ -34,9 +34,9 @@ var cases = []Case{
 		"|SeccompFilter|RefuseHostNamespace|SelectMounts|CoveredMounts|TryIdmap)$", "GLEANER_TEST_GINIT=/src/bin/ginit"),
 	// In a mount namespace of their own, and told where ginit is, these do not
 	// build it.
-	tests("noded/shim", "^Test(Memory|SupervisorKilled|OrphansAreKilled|ParkOfSuspended"+prototest.Soak("", "|ForkBomb|ParkTakesDevices|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
+	tests("noded/shim", "^Test(SupervisorKilled|ParkOfSuspended"+prototest.Soak("", "|Memory|OrphansAreKilled|ForkBomb|ParkTakesDevices|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
-	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups|OccupiedParent)$",
+	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups"+prototest.Soak("", "|OccupiedParent")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("test/scenario", "^TestScenarios$/^isolation$", "GLEANER_SCENARIO_PATIENCE=8"),
 	// Alone: a job that is frozen while it is saved is not waited for without

@@ -5,17 +5,14 @@
 package acct
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/table"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -24,13 +21,13 @@ func runAcct(inv *option.Invocation) error {
 		return inv.Fail("Unrecognized option: %s", inv.Operands[0])
 	}
 	if inv.Given("helpformat") {
-		return printNames(inv)
+		return table.PrintNames(inv, all())
 	}
 	shape, err := show.JSONShapeOf(inv)
 	if err != nil {
 		return err
 	}
-	printer, err := newPrinter(inv)
+	printer, unit, err := newPrinter(inv)
 	if err != nil {
 		return err
 	}
@@ -49,6 +46,7 @@ func runAcct(inv *option.Invocation) error {
 	if shape != show.JSONNone {
 		return writeJSON(inv, shape, view, func(use func(*pb.PastRun) error) error {
 			return past.Ask(inv, controllers, wanted.request, func(run *pb.PastRun) error {
+				wanted.addRunning(inv, controllers, run)
 				if len(wanted.rows(run, view)) == 0 {
 					return nil
 				}
@@ -56,116 +54,36 @@ func runAcct(inv *option.Invocation) error {
 			})
 		})
 	}
-	printer.header()
+	printer.Header()
 	err = past.Ask(inv, controllers, wanted.request, func(run *pb.PastRun) error {
+		wanted.addRunning(inv, controllers, run)
 		for _, one := range wanted.rows(run, view) {
-			printer.line(&row{Row: one, view: view, unit: printer.unit})
+			printer.Line(&row{Row: one, view: view, unit: unit})
 		}
 		return nil
 	})
 	if err != nil {
 		return past.Failed(inv, err)
 	}
-	return console.Output(printer.out.Flush())
+	return printer.Flush()
 }
 
-// printer writes lines.
-type printer struct {
-	out       *bufio.Writer
-	columns   []column
-	headed    bool
-	parsable  bool
-	ended     bool // a delimiter after the last column too
-	delimiter string
-	unit      byte
-}
-
-func newPrinter(inv *option.Invocation) (*printer, error) {
+// newPrinter is the table that is wanted, and the unit of --units.
+func newPrinter(inv *option.Invocation) (*table.Printer[*row], byte, error) {
 	text := cmp.Or(inv.Getenv("SACCT_FORMAT"), defaultFormat)
 	switch {
-	case inv.Given("format"):
-		text = strings.Join(inv.All("format"), ",")
 	case inv.Given("long"):
 		text = longFormat
 	case inv.Given("brief"):
 		text = briefFormat
 	}
-	chosen, err := parseFormat(inv, text)
-	if err != nil {
-		return nil, err
+	printer, err := table.New(inv, all(), text)
+	if err != nil || !inv.Given("units") {
+		return printer, 0, err
 	}
-	p := &printer{
-		out: bufio.NewWriterSize(inv.Stdout, 64<<10), columns: chosen, headed: !inv.Given("noheader"),
-		parsable: inv.Given("parsable") || inv.Given("parsable2"), ended: inv.Given("parsable"), delimiter: "|",
+	unit := strings.ToUpper(inv.Text("units"))
+	if len(unit) != 1 || !strings.Contains(units, unit) {
+		return nil, 0, inv.Fail("Invalid unit type: %s; name one of K, M, G, T and P", inv.Text("units"))
 	}
-	if inv.Given("delimiter") {
-		p.delimiter, p.parsable = inv.Text("delimiter"), true
-		p.ended = p.ended || !inv.Given("parsable2")
-	}
-	if inv.Given("units") {
-		unit := strings.ToUpper(inv.Text("units"))
-		if len(unit) != 1 || !strings.Contains(units, unit) {
-			return nil, inv.Fail("Invalid unit type: %s; name one of K, M, G, T and P", inv.Text("units"))
-		}
-		p.unit = unit[0]
-	}
-	return p, nil
-}
-
-func (p *printer) header() {
-	if !p.headed {
-		return
-	}
-	names, rules := make([]string, len(p.columns)), make([]string, len(p.columns))
-	for i := range p.columns {
-		names[i], rules[i] = p.columns[i].name, strings.Repeat("-", max(p.columns[i].width, -p.columns[i].width))
-	}
-	p.cells(names)
-	if !p.parsable {
-		p.cells(rules)
-	}
-}
-
-func (p *printer) line(r *row) {
-	values := make([]string, len(p.columns))
-	for i := range p.columns {
-		values[i] = p.columns[i].text(r)
-	}
-	p.cells(values)
-}
-
-func (p *printer) cells(values []string) {
-	for i, value := range values {
-		switch {
-		case p.parsable:
-			_, _ = p.out.WriteString(format.Printable(value)) // a bufio.Writer keeps its error for Flush
-			if p.ended || i < len(values)-1 {
-				_, _ = p.out.WriteString(p.delimiter)
-			}
-		default:
-			_, _ = p.out.WriteString(cell(value, p.columns[i].width) + " ")
-		}
-	}
-	_ = p.out.WriteByte('\n')
-}
-
-// cell fills a value, or cuts it and adds a plus, as sacct does.
-func cell(text string, width int) string {
-	text = format.Printable(text)
-	wide := max(width, -width)
-	if utf8.RuneCountInString(text) > wide {
-		return string([]rune(text)[:wide-1]) + "+"
-	}
-	return fmt.Sprintf("%*s", width, text)
-}
-
-func printNames(inv *option.Invocation) error {
-	out := bufio.NewWriter(inv.Stdout)
-	for i := range columns {
-		fmt.Fprintf(out, "%-19s", columns[i].name)
-		if i%4 == 3 || i == len(columns)-1 {
-			fmt.Fprintln(out)
-		}
-	}
-	return console.Output(out.Flush())
+	return printer, unit[0], nil
 }

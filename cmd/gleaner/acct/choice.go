@@ -26,13 +26,14 @@ type choice struct {
 	sinceMS int64
 	untilMS int64
 	jobs    bool // -X
+	asked   int  // jobs whose nodes were asked for their steps
 }
 
 func choose(inv *option.Invocation, now time.Time) (*choice, error) {
 	filter := &pb.JobFilter{
 		Accounts: inv.List("accounts"), Names: inv.List("name"), Partitions: inv.List("partition"), Qos: inv.List("qos"),
 	}
-	c := &choice{request: &pb.ListRunsRequest{Filter: filter, Live: true, Duplicates: inv.Given("duplicates")}, jobs: inv.Given("allocations"), groups: inv.List("gid")}
+	c := &choice{request: &pb.ListRunsRequest{Filter: filter, Live: true, Duplicates: inv.Given("duplicates"), Steps: !inv.Given("allocations")}, jobs: inv.Given("allocations"), groups: inv.List("gid")}
 	for _, text := range inv.All("nodelist") {
 		nodes, err := spec.ParseHostList(text)
 		if err != nil {
@@ -148,7 +149,7 @@ func (c *choice) addTime(inv *option.Invocation, now time.Time) error {
 		}
 	}
 	if until.Before(since) {
-		return inv.Fail("Start time (%s) requested is after End (%s)", since.Format(time.DateTime), until.Format(time.DateTime))
+		return inv.Fail("Start time (%s) requested is after end time (%s).", since.Format("2006-01-02T15:04:05"), until.Format("2006-01-02T15:04:05"))
 	}
 	c.sinceMS, c.untilMS = since.UnixMilli(), until.UnixMilli()
 	c.request.SinceMs = c.sinceMS

@@ -6,11 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
-	"github.com/gleaner-hpc/gleaner/proto/similar"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/table"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -37,8 +35,10 @@ var columns = withEmpty([]column{
 	{name: "AllocCPUS", width: 10, value: func(r *row) string { return show.Digits(r.CPUs()) }},
 	{name: "AllocNodes", width: 10, value: (*row).allocatedNodes},
 	{name: "AllocTRES", width: 10, value: (*row).allocated},
-	{name: "AveCPU", width: 10, step: true, value: func(r *row) string { return show.Clock(uint32(r.Job().GetUsage().GetCpuNs() / 1e9)) }},
-	{name: "AveRSS", width: 10, step: true, value: (*row).peakMemory},
+	{name: "AveCPU", width: 10, step: true, value: func(r *row) string { return show.Clock(uint32(r.averageCPU() / 1e9)) }},
+	{name: "AveDiskRead", width: 14, step: true, value: func(r *row) string { return r.disk(func(s *past.Step) uint64 { return s.ReadBytes }) }},
+	{name: "AveDiskWrite", width: 14, step: true, value: func(r *row) string { return r.disk(func(s *past.Step) uint64 { return s.WriteBytes }) }},
+	{name: "AveRSS", width: 10, step: true, value: (*row).averageMemory},
 	{name: "Borrowed", width: 20, job: true, value: func(r *row) string { return r.Borrowed() }},
 	{name: "Cluster", width: 10, value: func(*row) string { return "gleaner" }},
 	{name: "Comment", width: 14, job: true, value: func(r *row) string { return r.Job().GetSpec().GetComment() }},
@@ -58,20 +58,24 @@ var columns = withEmpty([]column{
 	{name: "JobName", width: 10, value: (*row).title},
 	{name: "KeptGPUSeconds", width: 14, job: true, value: func(r *row) string { return show.Digits(uint64(max(r.Job().GetSaved().GetKeptGpuMs(), 0) / 1000)) }},
 	{name: "LostGPUSeconds", width: 14, job: true, value: func(r *row) string { return show.Digits(uint64(max(r.Run.GetLostGpuMs(), 0) / 1000)) }},
+	{name: "MaxDiskRead", width: 12, step: true, value: func(r *row) string { return r.mostDisk(func(s *past.Step) past.Most { return s.MostRead }) }},
+	{name: "MaxDiskWrite", width: 12, step: true, value: func(r *row) string { return r.mostDisk(func(s *past.Step) past.Most { return s.MostWritten }) }},
 	{name: "MaxRSS", width: 10, step: true, value: (*row).peakMemory},
-	{name: "MaxRSSNode", width: 10, step: true, value: func(r *row) string { return r.Job().GetBatchHost() }},
-	{name: "MaxRSSTask", width: 10, step: true, value: func(*row) string { return "0" }},
-	{name: "MinCPU", width: 10, step: true, value: func(r *row) string { return show.Clock(uint32(r.Job().GetUsage().GetCpuNs() / 1e9)) }},
+	{name: "MaxRSSNode", width: 10, step: true, value: (*row).peakNode},
+	{name: "MaxRSSTask", width: 10, step: true, value: (*row).peakTask},
+	{name: "MinCPU", width: 10, step: true, value: (*row).leastCPU},
+	{name: "MinCPUNode", width: 10, step: true, value: (*row).leastNode},
+	{name: "MinCPUTask", width: 10, step: true, value: (*row).leastTask},
 	{name: "NCPUS", width: 10, value: func(r *row) string { return show.Digits(r.CPUs()) }},
 	{name: "NNodes", width: 8, value: (*row).nodes},
 	{name: "NodeList", width: 15, value: (*row).nodeList},
-	{name: "NTasks", width: 8, step: true, value: func(*row) string { return "1" }},
+	{name: "NTasks", width: 8, step: true, value: (*row).tasks},
 	{name: "Partition", width: 10, job: true, value: func(r *row) string { return r.Job().GetPartition() }},
 	{name: "Preemptions", width: 11, job: true, value: func(r *row) string { return show.Digits(r.Run.GetPreemptions()) }},
 	{name: "Priority", width: 10, job: true, value: func(r *row) string { return show.Digits(r.Job().GetPriority()) }},
 	{name: "QOS", width: 10, job: true, value: func(r *row) string { return show.QosOf(r.Job()) }},
 	{name: "Reason", width: 22, job: true, value: func(r *row) string { return r.Job().GetReason() }},
-	{name: "ReqCPUS", width: 8, value: func(r *row) string { return show.Digits(r.Job().GetCpus()) }},
+	{name: "ReqCPUS", width: 8, value: (*row).askedCPUs},
 	{name: "ReqMem", width: 10, job: true, value: func(r *row) string { return r.size(show.MemoryBytes(r.Job()), 'M') }},
 	{name: "ReqNodes", width: 8, job: true, value: func(r *row) string { return show.Digits(r.Job().GetNodes()) }},
 	{name: "ReqTRES", width: 10, job: true, value: func(r *row) string { return r.view.AskedTRES(r.Job()) }},
@@ -79,7 +83,7 @@ var columns = withEmpty([]column{
 	{name: "Reserved", width: 10, job: true, value: (*row).waited},
 	{name: "Planned", width: 10, job: true, value: (*row).waited},
 	{name: "Restarts", width: 8, job: true, value: func(r *row) string { return show.Digits(r.Job().GetRestartCount()) }},
-	{name: "Start", width: 19, value: func(r *row) string { return r.view.Stamp(r.Job().GetStartMs(), "Unknown") }},
+	{name: "Start", width: 19, value: (*row).start},
 	{name: "State", width: 10, value: (*row).state},
 	{name: "StdErr", width: 20, job: true, value: func(r *row) string { return r.Job().GetSpec().GetStandardError() }},
 	{name: "StdIn", width: 20, job: true, value: func(r *row) string { return r.Job().GetSpec().GetStandardInput() }},
@@ -88,21 +92,23 @@ var columns = withEmpty([]column{
 	{name: "Suspended", width: 10, value: func(r *row) string { return show.Clock(r.SuspendedS()) }},
 	{name: "Timelimit", width: 10, job: true, value: (*row).limit},
 	{name: "TimelimitRaw", width: 12, job: true, value: (*row).limitMinutes},
-	{name: "TotalCPU", width: 10, value: func(r *row) string { return cpuClock(r.Job().GetUsage().GetCpuNs()) }},
+	{name: "SystemCPU", width: 10, step: true, value: func(r *row) string { return r.stepCPU(func(s *past.Step) uint64 { return s.SystemUS }) }},
+	{name: "TotalCPU", width: 10, value: func(r *row) string { return show.CPUClock(r.cpuNS()) }},
 	{name: "TRESUsageInMax", width: 14, step: true, value: (*row).used},
 	{name: "TRESUsageInTot", width: 14, step: true, value: (*row).used},
 	{name: "UID", width: 6, job: true, value: func(r *row) string { return show.Digits(r.Job().GetOwner().GetUid()) }},
 	{name: "UndoneSeconds", width: 13, job: true, value: func(r *row) string { return show.Digits(uint64(max(r.Job().GetSaved().GetUndoneMs(), 0) / 1000)) }},
 	{name: "User", width: 9, job: true, value: func(r *row) string { return r.Job().GetOwner().GetUser() }},
+	{name: "UserCPU", width: 10, step: true, value: func(r *row) string { return r.stepCPU(func(s *past.Step) uint64 { return s.UserUS }) }},
 	{name: "WCKey", width: 10, job: true, value: func(r *row) string { return r.Job().GetSpec().GetWckey() }},
 	{name: "WorkDir", width: 20, job: true, value: func(r *row) string { return r.Job().GetSpec().GetWorkDirectory() }},
 })
 
 // empty are the fields of sacct(1) that nothing here has a value for.
-const empty = "AdminComment AssocID AveCPUFreq AveDiskRead AveDiskWrite AvePages AveVMSize BlockID ConsumedEnergy ConsumedEnergyRaw Container DBIndex Flags Layout " +
-	"MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxVMSize MaxVMSizeNode MaxVMSizeTask McsLabel MinCPUNode MinCPUTask " +
-	"QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SubmitLine SystemComment SystemCPU TRESUsageInAve TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask " +
-	"TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKeyID"
+const empty = "AdminComment AssocID AveCPUFreq AvePages AveVMSize BlockID ConsumedEnergy ConsumedEnergyRaw Container DBIndex Flags Layout " +
+	"MaxDiskReadNode MaxDiskReadTask MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxVMSize MaxVMSizeNode MaxVMSizeTask McsLabel " +
+	"QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SubmitLine SystemComment TRESUsageInAve TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask " +
+	"TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot WCKeyID"
 
 func withEmpty(columns []column) []column {
 	for _, name := range strings.Fields(empty) {
@@ -126,58 +132,13 @@ func (c *column) text(r *row) string {
 	return c.value(r)
 }
 
-// parseFormat reads names with %width, a minus for blanks after the value.
-func parseFormat(inv *option.Invocation, text string) ([]column, error) {
-	var chosen []column
-	for word := range strings.SplitSeq(text, ",") {
-		name, size, sized := strings.Cut(strings.TrimSpace(word), "%")
-		if name == "" {
-			continue
-		}
-		if strings.EqualFold(name, "ALL") {
-			chosen = append(chosen, columns...)
-			continue
-		}
-		one, err := columnNamed(inv, name)
-		if err != nil {
-			return nil, err
-		}
-		if sized {
-			width, err := strconv.Atoi(size)
-			if err != nil || width == 0 || width > format.MaxWidth || width < -format.MaxWidth {
-				return nil, inv.Fail("Invalid width %q of field %s: write a number, as in JobName%%30", size, name)
-			}
-			one.width = width
-		}
-		chosen = append(chosen, one)
-	}
-	if len(chosen) == 0 || len(chosen) > 2*format.MaxColumns {
-		return nil, inv.Fail("--format needs 1 to %d fields; %s --helpformat lists them", 2*format.MaxColumns, inv.Command.Program())
-	}
-	return chosen, nil
-}
-
-// columnNamed takes a name, or the beginning of one, in any case, as sacct does.
-func columnNamed(inv *option.Invocation, name string) (column, error) {
-	var names []string
-	found := -1
+// all are the columns, as they are printed.
+func all() []table.Column[*row] {
+	made := make([]table.Column[*row], len(columns))
 	for i := range columns {
-		if strings.EqualFold(columns[i].name, name) {
-			return columns[i], nil
-		}
-		if found < 0 && len(name) < len(columns[i].name) && strings.EqualFold(columns[i].name[:len(name)], name) {
-			found = i
-		}
-		names = append(names, columns[i].name)
+		made[i] = table.Column[*row]{Name: columns[i].name, Width: columns[i].width, Value: columns[i].text}
 	}
-	if found >= 0 {
-		return columns[found], nil
-	}
-	advice := ""
-	if meant := similar.Nearest(name, names); meant != "" && inv.Command.CalledAs == "" {
-		advice = "; did you mean " + meant + "?"
-	}
-	return column{}, inv.Fail("Invalid field requested: %q%s", name, advice)
+	return made
 }
 
 func (r *row) name(job string) string {
@@ -187,7 +148,12 @@ func (r *row) name(job string) string {
 	return job
 }
 
-func (r *row) title() string { return cmp.Or(r.Step, r.Job().GetSpec().GetName()) }
+func (r *row) title() string {
+	if r.Of != nil {
+		return r.Of.Name
+	}
+	return cmp.Or(r.Step, r.Job().GetSpec().GetName())
+}
 
 func (r *row) state() string {
 	word, by := r.State()
@@ -198,7 +164,10 @@ func (r *row) state() string {
 }
 
 func (r *row) nodes() string {
-	if r.Step == past.Batch {
+	switch {
+	case r.Of != nil:
+		return show.Digits(uint32(len(r.Of.Nodes)))
+	case r.Step == past.Batch:
 		return "1"
 	}
 	return show.Digits(r.Job().GetNodes())
@@ -212,7 +181,10 @@ func (r *row) allocatedNodes() string {
 }
 
 func (r *row) nodeList() string {
-	if r.Step == past.Batch {
+	switch {
+	case r.Of != nil:
+		return spec.FormatHostList(r.Of.Nodes)
+	case r.Step == past.Batch:
 		return r.Job().GetBatchHost()
 	}
 	return cmp.Or(r.Job().GetNodeList(), "None assigned")
@@ -222,6 +194,9 @@ func (r *row) allocated() string {
 	if r.Job().GetStartMs() == 0 {
 		return ""
 	}
+	if r.Of != nil {
+		return r.stepTRES()
+	}
 	return r.view.TRES(r.Job())
 }
 
@@ -229,11 +204,19 @@ func (r *row) cpuSeconds() uint32 {
 	return uint32(min(uint64(r.ElapsedS())*uint64(r.CPUs()), uint64(spec.Unlimited)-1))
 }
 
+// start of a run that was over before it began is None, as in Slurm.
+func (r *row) start() string {
+	if !r.Run.GetLive() && r.Job().GetEndMs() != 0 {
+		return r.view.Stamp(r.StartMS(), "None")
+	}
+	return r.view.Stamp(r.StartMS(), "Unknown")
+}
+
 func (r *row) end() string {
-	if r.Run.GetLive() {
+	if r.Run.GetLive() && (r.Of == nil || r.Of.EndMS == 0) {
 		return "Unknown"
 	}
-	return r.view.Stamp(r.Job().GetEndMs(), "Unknown")
+	return r.view.Stamp(r.EndMS(), "Unknown")
 }
 
 func (r *row) waited() string {
@@ -261,14 +244,11 @@ func (r *row) limitMinutes() string {
 	}
 }
 
-func (r *row) peakMemory() string { return r.size(r.Job().GetUsage().GetPeakMemoryBytes(), 'K') }
-
 func (r *row) used() string {
-	usage := r.Job().GetUsage()
-	if usage == nil {
+	if r.Of == nil && r.Job().GetUsage() == nil {
 		return ""
 	}
-	return "cpu=" + show.Clock(uint32(usage.GetCpuNs()/1e9)) + ",mem=" + r.size(usage.GetPeakMemoryBytes(), 'K')
+	return "cpu=" + show.Clock(uint32(r.cpuNS()/1e9)) + ",mem=" + r.peakMemory()
 }
 
 // size is an amount of memory in the unit of --units, or in the usual one of the field.
@@ -292,19 +272,10 @@ func (r *row) size(bytes uint64, usual byte) string {
 // units are those of --units, each 1024 of the one before.
 const units = "KMGTP"
 
-// cpuClock is time of CPUs as sacct writes it: MM:SS.mmm below an hour.
-func cpuClock(ns uint64) string {
-	seconds := ns / 1e9
-	if seconds >= 3600 {
-		return show.Clock(uint32(min(seconds, uint64(spec.Unlimited)-1)))
-	}
-	return fmt.Sprintf("%02d:%02d.%03d", seconds/60, seconds%60, ns/1e6%1000)
-}
-
 // stepStart is when the step was made, which is when it started; 0 for a job.
 func stepStart(r *row) int64 {
 	if r.Step == past.Whole {
 		return 0
 	}
-	return r.Job().GetStartMs()
+	return r.StartMS()
 }

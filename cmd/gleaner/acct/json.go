@@ -9,6 +9,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // jobRecord is a job as Slurm's JSON of accounting has it (slurmrestd, "job" of
@@ -104,6 +105,7 @@ type extra struct {
 	KeptGPUSeconds int64        `json:"kept_gpu_seconds"`
 	Undone         int64        `json:"undone_seconds"`
 	Borrowed       []borrowedIn `json:"borrowed"`
+	StepsOmitted   uint32       `json:"steps_omitted"`
 }
 
 type borrowedIn struct {
@@ -170,10 +172,34 @@ func stepOf(s show.JSONShape, view *show.View, r past.Row) stepRecord {
 	if s == show.JSONOld {
 		id = map[string]any{"job_id": job.GetId().GetJob(), "step_id": r.Step}
 	}
+	if r.Of != nil {
+		return numberedStep(s, id, r)
+	}
 	return stepRecord{
 		Step: stepName{ID: id, Name: r.Step}, State: stateWord(s, r), ExitCode: exitOf(s, r), Time: timeOf(s, r),
 		Nodes: map[string]any{"count": 1, "range": job.GetBatchHost(), "list": []string{job.GetBatchHost()}}, Tasks: map[string]int{"count": 1},
 		TRES: map[string]any{"allocated": resourcesOf(job)},
+	}
+}
+
+// numberedStep is a step that is not the batch script.
+func numberedStep(s show.JSONShape, id any, r past.Row) stepRecord {
+	of := r.Of
+	allocated := []resource{{Type: "cpu", ID: 1, Count: uint64(of.CPUs)}, {Type: "node", ID: 4, Count: uint64(len(of.Nodes))}}
+	if of.GPUs > 0 {
+		allocated = append(allocated, resource{Type: "gres", Name: "gpu", ID: 1001, Count: uint64(of.GPUs)})
+	}
+	used := func(cpuNS, bytes uint64) []resource {
+		return []resource{{Type: "cpu", ID: 1, Count: cpuNS / 1e6}, {Type: "mem", ID: 2, Count: bytes}}
+	}
+	return stepRecord{
+		Step: stepName{ID: id, Name: of.Name}, State: stateWord(s, r), ExitCode: exitOf(s, r), Time: timeOf(s, r),
+		Nodes: map[string]any{"count": len(of.Nodes), "range": spec.FormatHostList(of.Nodes), "list": of.Nodes}, Tasks: map[string]int{"count": int(of.Tasks)},
+		TRES: map[string]any{"allocated": allocated, "requested": map[string]any{
+			"max":     used(of.CPUNS(), of.Peak.Bytes),
+			"average": used(of.Average(of.CPUNS()), of.Average(of.SumBytes)),
+			"total":   used(of.CPUNS(), of.SumBytes),
+		}},
 	}
 }
 
@@ -190,7 +216,7 @@ func exitOf(s show.JSONShape, r past.Row) any {
 	code, signal := r.Exit()
 	word := "SUCCESS"
 	switch {
-	case r.Run.GetLive():
+	case r.Run.GetLive() && (r.Of == nil || r.Of.EndMS == 0):
 		word = "PENDING"
 	case signal != 0:
 		word = "SIGNALED"
@@ -210,12 +236,16 @@ func exitOf(s show.JSONShape, r past.Row) any {
 func timeOf(s show.JSONShape, r past.Row) timeRecord {
 	job := r.Job()
 	record := timeRecord{
-		Elapsed: r.ElapsedS(), Eligible: s.Moment(job.GetEligibleMs()), Start: s.Moment(job.GetStartMs()), Submission: s.Moment(job.GetSubmitMs()),
+		Elapsed: r.ElapsedS(), Eligible: s.Moment(job.GetEligibleMs()), Start: s.Moment(r.StartMS()), Submission: s.Moment(job.GetSubmitMs()),
 		Suspended: r.SuspendedS(), Limit: s.Minutes(job.GetTimeLimitS()), End: s.Moment(0),
 		Total: spanRecord{Seconds: job.GetUsage().GetCpuNs() / 1e9, Microseconds: job.GetUsage().GetCpuNs() / 1e3 % 1e6},
 	}
-	if !r.Run.GetLive() {
-		record.End = s.Moment(job.GetEndMs())
+	if !r.Run.GetLive() || r.Of != nil && r.Of.EndMS != 0 {
+		record.End = s.Moment(r.EndMS())
+	}
+	if r.Of != nil {
+		total := r.Of.UserUS + r.Of.SystemUS
+		record.Total = spanRecord{Seconds: total / 1e6, Microseconds: total % 1e6}
 	}
 	return record
 }
@@ -248,6 +278,7 @@ func extraOf(run *pb.PastRun) extra {
 		Live: run.GetLive(), Requeued: run.GetRequeued(), Epoch: job.GetEpoch(), PeakMemory: job.GetUsage().GetPeakMemoryBytes(), Preemptions: run.GetPreemptions(),
 		LostGPUSeconds: run.GetLostGpuMs() / 1000, KeptGPUSeconds: job.GetSaved().GetKeptGpuMs() / 1000, Undone: job.GetSaved().GetUndoneMs() / 1000, Borrowed: []borrowedIn{},
 	}
+	_, e.StepsOmitted = past.Steps(run)
 	for _, b := range run.GetBorrowed() {
 		e.Borrowed = append(e.Borrowed, borrowedIn{Owner: b.GetOwner(), Nodes: b.GetNodes(), CPUs: b.GetCpus(), GPUs: b.GetGpus(), Model: b.GetModel()})
 	}

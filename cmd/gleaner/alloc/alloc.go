@@ -55,6 +55,7 @@ func run(inv *option.Invocation) error {
 		return err
 	}
 	say(inv, "Granted job allocation %s", a.Name())
+	say(inv, "Nodes %s are ready for job", a.Job.GetNodeList())
 	keeper := keep(inv, a)
 	status, err := attend(inv, a, argv, keeper, revoked)
 	keeper.end(status)
@@ -117,7 +118,7 @@ func attend(inv *option.Invocation, a *allocation.Allocation, argv []string, k *
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if err := command.Start(); err != nil {
-		return 1, option.Fail(1, "Unable to find command %q: %w", argv[0], err)
+		return 1, option.Fail(1, "_fork_command: Unable to find command %q: %w", argv[0], err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,7 +91,7 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 	answer, err := client.Call(inv.Context, a.client, a.client.Submit, asked.Request)
 	if err != nil {
 		a.client.Close()
-		return nil, option.Fail(1, "Unable to allocate resources: %s", client.Describe(err))
+		return nil, refused(inv, err)
 	}
 	a.Job = &pb.Job{Id: &pb.JobId{Job: answer.GetJobId()}}
 	for _, warning := range answer.GetWarnings() {
@@ -101,6 +102,19 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 		return nil, err
 	}
 	return a, nil
+}
+
+// refused is Slurm's sentence about what the controller answered.
+func refused(inv *option.Invocation, err error) error {
+	text := client.Describe(err)
+	if strings.HasPrefix(text, "invalid partition specified: ") {
+		failed := "Unable to allocate resources"
+		if inv.Command.Name == "alloc" {
+			failed = "Job submit/allocate failed"
+		}
+		return option.Fail(1, "%s\n%s: Invalid partition name specified", text, failed)
+	}
+	return option.Fail(1, "Unable to allocate resources: %s", text)
 }
 
 // script is what the job runs: it waits for its client's session. The commands are

@@ -69,8 +69,8 @@ func TestCancelRefuses(t *testing.T) {
 	knowEverybody(t)
 	for line, want := range map[string]string{
 		"":                 "gcancel: error: No job identification provided\n",
-		"abc":              "gcancel: error: Invalid job id: abc\n",
-		"12 0":             "gcancel: error: Invalid job id: 0\n",
+		"abc":              "gcancel: error: Invalid job id abc\n",
+		"12 0":             "gcancel: error: Invalid job id 0\n",
 		"12.0":             "gcancel: error: Cancelling one step (12.0) is not supported",
 		"-s FOO 12":        "gcancel: error: Unknown job signal: ",
 		"-t COMPLETED":     "gcancel: error: Invalid job state specified: COMPLETED",

@@ -69,7 +69,8 @@ func cancelTargets(operands []string) ([]spec.JobTarget, error) {
 		}
 		named, err := spec.ParseJobTargets(operand)
 		if err != nil {
-			return nil, option.Fail(1, "%w", err)
+			// scancel has no colon where the other commands have one.
+			return nil, option.Fail(1, "%s", strings.Replace(err.Error(), "Invalid job id: ", "Invalid job id ", 1))
 		}
 		targets = append(targets, named...)
 	}

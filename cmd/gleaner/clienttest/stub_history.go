@@ -16,6 +16,9 @@ func (s *StubController) ListRuns(request *pb.ListRunsRequest, stream grpc.Serve
 		if until := cmp.Or(job.GetEndMs(), StubNow.UnixMilli()); job.GetStartMs() != 0 {
 			run.RanMs = until - job.GetStartMs()
 		}
+		if request.GetSteps() && job.GetId().GetJob() == 103 {
+			run.Steps = stubSteps(job)
+		}
 		filter := request.GetFilter()
 		if ids := filter.GetIds(); len(ids) > 0 && !slices.ContainsFunc(ids, func(id *pb.JobId) bool { return stubIs(job, id) }) {
 			continue
@@ -28,4 +31,22 @@ func (s *StubController) ListRuns(request *pb.ListRunsRequest, stream grpc.Serve
 		}
 	}
 	return nil
+}
+
+// stubSteps are one on two nodes that failed, and one that was there when the job ended.
+func stubSteps(job *pb.Job) []*pb.NodeSteps {
+	start := job.GetStartMs()
+	return []*pb.NodeSteps{
+		{Node: "n1", Omitted: 3, Steps: []*pb.StepPart{
+			{
+				Step: 3, Name: "train", Tasks: 2, Cpus: 2, Gpus: 1, StartMs: start + 1000, EndMs: start + 61_000, UserUs: 90_000_000, SystemUs: 2_000_000,
+				PeakMemoryBytes: 200 << 20, PeakRank: 1, SumMemoryBytes: 300 << 20, LeastCpuUs: 40_000_000, ReadBytes: 8 << 20, WrittenBytes: 4 << 20,
+			},
+			{Step: 4, Name: "tail", Tasks: 1, Cpus: 1, StartMs: start + 62_000},
+		}},
+		{Node: "n2", Steps: []*pb.StepPart{{
+			Step: 3, Name: "train", Tasks: 2, Cpus: 2, Gpus: 1, StartMs: start + 1500, EndMs: start + 62_000, ExitCode: 9, UserUs: 20_000_000, SystemUs: 500,
+			PeakMemoryBytes: 100 << 20, PeakRank: 2, SumMemoryBytes: 180 << 20, LeastCpuUs: 3_000_000, LeastRank: 3,
+		}}},
+	}
 }

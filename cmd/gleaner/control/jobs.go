@@ -90,6 +90,10 @@ func (c *controlRun) refusedJob(err error, name string) bool {
 	case codes.NotFound:
 		c.jobError(client.Plain(err), name)
 	case codes.PermissionDenied, codes.FailedPrecondition, codes.InvalidArgument:
+		if unknown, ok := strings.CutPrefix(client.Plain(err), "invalid partition specified: "); ok {
+			c.jobError("Invalid partition name specified: "+unknown, name)
+			return true
+		}
 		c.jobError(client.Plain(err), name)
 	default:
 		return false

@@ -43,7 +43,7 @@ func EntityNames() []string {
 
 // laterEntities are what scontrol shows and gcontrol refuses by name.
 var laterEntities = map[string]string{
-	"step": "grun prints the steps it starts", "steps": "grun prints the steps it starts",
+	"step": "type gstat -a -j JOB", "steps": "type gstat -a -j JOB",
 	"burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
 	"federation": "this cluster is the only one", "frontend": "there are no front ends", "frontends": "there are no front ends",
 	"aliases": "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",

@@ -69,7 +69,7 @@ func (t *Table[R]) ParseLong(spec string) (*Layout[R], error) {
 		if err != nil {
 			return nil, err
 		}
-		if shape.width == 0 && !shape.fit {
+		if shape.width == 0 && !shape.fit && suffix == "" { // what ends with a suffix is not filled up
 			shape.width = LongWidth
 		}
 		shape.field, shape.suffix = &t.fields[index], suffix

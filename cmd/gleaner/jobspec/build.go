@@ -257,7 +257,11 @@ func (b *Builder) gpus() {
 		}
 		requests, err := kind.parse(b.Values.Text(kind.long), kind.scope)
 		if err != nil {
-			b.Fail(1, "Invalid --%s specification: %w", kind.long, err)
+			what := "--" + kind.long
+			if kind.long == OptGres {
+				what = "generic resource (gres)"
+			}
+			b.Fail(1, "Invalid %s specification: %w", what, err)
 		}
 		b.spec.Gpus = append(b.spec.Gpus, requests...)
 	}

@@ -127,7 +127,7 @@ func TestBuildSpecRefuses(t *testing.T) {
 		"--mem-per-cpu=0":                        {"--mem-per-cpu=0 names no amount", 1},
 		"-t 5x":                                  {"Invalid --time specification", 255},
 		"-a x":                                   {"Invalid job array specification", 1},
-		"--gres=fpga:1":                          {"Invalid --gres specification", 1},
+		"--gres=fpga:1":                          {"Invalid generic resource (gres) specification", 1},
 		"-G x:y":                                 {"Invalid --gpus specification", 1},
 		"--open-mode=x":                          {"Invalid --open-mode specification", 255},
 		"--network=x":                            {"Invalid --network specification", 1},

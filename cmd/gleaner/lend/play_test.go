@@ -36,15 +36,17 @@ func TestLendAsks(t *testing.T) {
 	target := clienttest.Serve(t, func(server *grpc.Server) { pb.RegisterControllerServer(server, controller) })
 	const none = 1<<64 - 1
 	for line, want := range map[string]*pb.SetLendingRequest{
-		"glend":                                 {DryRun: true, Lending: &pb.Lending{}},
-		"glend --mine --reset":                  {FromDefault: true, Lending: &pb.Lending{}},
-		"glend n2,n1 --notice=2m -n":            {Names: "n[1-2]", DryRun: true, Settings: []string{"notice_ms"}, Lending: &pb.Lending{NoticeMs: 120_000}},
-		"glend n1 --gpus 50% --accounts=B,a":    {Names: "n1", Settings: []string{"gpu_percent", "accounts"}, Lending: &pb.Lending{GpuPercent: 50, Accounts: []string{"b", "a"}}},
-		"glend n1 --gpus=0 --accounts=all":      {Names: "n1", Settings: []string{"gpu_percent", "accounts"}, Lending: &pb.Lending{}},
-		"glend n1 --hours=ALWAYS --time-zone=X": {Names: "n1", Settings: []string{"hours", "time_zone"}, Lending: &pb.Lending{Hours: "always", TimeZone: "X"}},
-		"glend n1 --kill=NO":                    {Names: "n1", Settings: []string{"unbounded"}, Lending: &pb.Lending{}},
-		"glend n1 --kill=yes":                   {Names: "n1", Settings: []string{"unbounded"}, Lending: &pb.Lending{Unbounded: true}},
-		"glend n1 --hours=18:00-8:00":           {Names: "n1", Settings: []string{"hours", "time_zone"}, Lending: &pb.Lending{Hours: "18:00-8:00", TimeZone: "Asia/Tokyo"}},
+		"glend":                                                 {DryRun: true, Lending: &pb.Lending{}},
+		"glend --mine --reset":                                  {FromDefault: true, Lending: &pb.Lending{}},
+		"glend n2,n1 --notice=2m -n":                            {Names: "n[1-2]", DryRun: true, Settings: []string{"notice_ms"}, Lending: &pb.Lending{NoticeMs: 120_000}},
+		"glend n1 --gpus 50% --accounts=B,a":                    {Names: "n1", Settings: []string{"gpu_percent", "accounts"}, Lending: &pb.Lending{GpuPercent: 50, Accounts: []string{"b", "a"}}},
+		"glend n1 --gpus=0 --accounts=all":                      {Names: "n1", Settings: []string{"gpu_percent", "accounts"}, Lending: &pb.Lending{}},
+		"glend n1 --hours=ALWAYS --time-zone=X":                 {Names: "n1", Settings: []string{"hours", "time_zone"}, Lending: &pb.Lending{Hours: "always", TimeZone: "X"}},
+		"glend n1 --guest-power=250w --guest-io=50M":            {Names: "n1", Settings: []string{"guest_io_bytes", "guest_power_watts"}, Lending: &pb.Lending{GuestPowerWatts: 250, GuestIoBytes: 50 << 20}},
+		"glend n1 --guest-power=unlimited --guest-io=unlimited": {Names: "n1", Settings: []string{"guest_io_bytes", "guest_power_watts"}, Lending: &pb.Lending{}},
+		"glend n1 --kill=NO":                                    {Names: "n1", Settings: []string{"unbounded"}, Lending: &pb.Lending{}},
+		"glend n1 --kill=yes":                                   {Names: "n1", Settings: []string{"unbounded"}, Lending: &pb.Lending{Unbounded: true}},
+		"glend n1 --hours=18:00-8:00":                           {Names: "n1", Settings: []string{"hours", "time_zone"}, Lending: &pb.Lending{Hours: "18:00-8:00", TimeZone: "Asia/Tokyo"}},
 		"glend n1 --guest-memory=4G --max-time=4h --parked-memory=0 --guest-tmp=unlimited": {Names: "n1",
 			Settings: []string{"guest_memory_bytes", "guest_tmp_bytes", "parked_memory_bytes", "max_unsaved_s"}, Lending: &pb.Lending{GuestMemoryBytes: 4 << 30, GuestTmpBytes: none, MaxUnsavedS: 14400}},
 	} {

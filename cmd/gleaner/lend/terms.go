@@ -33,7 +33,9 @@ func readTerms(inv *option.Invocation, request *pb.SetLendingRequest) error {
 		{"accounts", "accounts", readAccounts},
 		{"guest-memory", "guest_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestMemoryBytes })},
 		{"guest-tmp", "guest_tmp_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestTmpBytes })},
-		{"guest-network", "guest_network_bytes", readNetwork},
+		{"guest-network", "guest_network_bytes", rateInto(func(l *pb.Lending) *uint64 { return &l.GuestNetworkBytes }, "guests cannot be kept off the network like this")},
+		{"guest-io", "guest_io_bytes", rateInto(func(l *pb.Lending) *uint64 { return &l.GuestIoBytes }, "guests that read nothing do not even start")},
+		{"guest-power", "guest_power_watts", readPower},
 		{"parked-memory", "parked_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.ParkedMemoryBytes })},
 		{"max-time", "max_unsaved_s", readMaxTime},
 		{"kill", "unbounded", readKill},
@@ -119,17 +121,34 @@ func sizeInto(field func(*pb.Lending) *uint64) func(*option.Invocation, string, 
 	}
 }
 
-// readNetwork reads how much guests send and receive in a second.
-func readNetwork(inv *option.Invocation, long string, terms *pb.Lending) (err error) {
+// rateInto reads how many bytes guests move in a second into a field.
+func rateInto(field func(*pb.Lending) *uint64, nothing string) func(*option.Invocation, string, *pb.Lending) error {
+	return func(inv *option.Invocation, long string, terms *pb.Lending) error {
+		if strings.EqualFold(inv.Text(long), unlimited) {
+			return nil
+		}
+		bytes, err := spec.ParseSize(inv.Text(long), 1<<20)
+		if err != nil {
+			return inv.Fail("--%s: %w a second, or unlimited", long, err)
+		}
+		if bytes == 0 {
+			return inv.Fail("--%s=%s: %s: --hours=never lends to nobody", long, inv.Text(long), nothing)
+		}
+		*field(terms) = bytes
+		return nil
+	}
+}
+
+// readPower reads what a GPU draws that a guest has.
+func readPower(inv *option.Invocation, long string, terms *pb.Lending) error {
 	if strings.EqualFold(inv.Text(long), unlimited) {
 		return nil
 	}
-	if terms.GuestNetworkBytes, err = spec.ParseSize(inv.Text(long), 1<<20); err != nil {
-		return inv.Fail("--%s: %w a second, or unlimited", long, err)
+	watts, err := strconv.ParseUint(strings.TrimSuffix(strings.ToLower(inv.Text(long)), "w"), 10, 32)
+	if err != nil || watts == 0 {
+		return inv.Fail("--%s=%s: type watts, as in 200W, or unlimited; --gpus=0%% lends no GPUs", long, inv.Text(long))
 	}
-	if terms.GuestNetworkBytes == 0 {
-		return inv.Fail("--%s=%s: guests cannot be kept off the network like this: --hours=never lends to nobody", long, inv.Text(long))
-	}
+	terms.GuestPowerWatts = uint32(watts)
 	return nil
 }
 

@@ -64,6 +64,9 @@ func Exit(status int) error {
 	return &Failure{Status: status}
 }
 
+// Fatal is how the message of a Failure begins that Slurm calls fatal.
+const Fatal = "fatal: "
+
 // Fail ends a command with a status and a message.
 func Fail(status int, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
@@ -105,7 +108,10 @@ func lines(program, message string) string {
 	}
 	var text strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(message, "\n"), "\n") {
-		fmt.Fprintf(&text, "%s: error: %s\n", program, format.Printable(line))
+		if !strings.HasPrefix(line, Fatal) {
+			line = "error: " + line
+		}
+		fmt.Fprintf(&text, "%s: %s\n", program, format.Printable(line))
 	}
 	return text.String()
 }

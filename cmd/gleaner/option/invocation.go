@@ -115,12 +115,23 @@ func (c *Command) run(invocation *Invocation) error {
 	case invocation.Given(Usage):
 		err = c.WriteUsage(invocation.Stdout)
 	case invocation.Given(Version):
-		_, err = io.WriteString(invocation.Stdout, "gleaner "+invocation.Version+"\n")
+		_, err = io.WriteString(invocation.Stdout, c.version(invocation.Version)+"\n")
 	default:
 		invocation.sayIgnored()
 		err = c.Run(invocation)
 	}
 	return err
+}
+
+// likeSlurm is the version of Slurm whose words a command has that is called by
+// Slurm's name. Programs read it to know what they may ask for.
+const likeSlurm = "slurm 24.05.0"
+
+func (c *Command) version(own string) string {
+	if strings.HasPrefix(c.CalledAs, "s") {
+		return likeSlurm
+	}
+	return "gleaner " + own
 }
 
 // sayIgnored tells of options on the command line that have no effect.

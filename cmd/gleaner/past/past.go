@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // load is what sacct was doing when it failed.
@@ -64,7 +65,7 @@ func All(ctx context.Context, inv *option.Invocation, controllers *client.Client
 	return runs, err
 }
 
-// Step of a Row: the whole job, or its batch script.
+// Step of a Row: the whole job, its batch script, or else the number of a step.
 const (
 	Whole = ""
 	Batch = "batch"
@@ -74,13 +75,22 @@ const (
 type Row struct {
 	Run  *pb.PastRun
 	Step string
+	Of   *Step // with a number; else nil
 }
 
-// Rows are the lines of a run: the job, and its batch script if that has started.
+// Rows are the lines of a run: the job, its batch script if that has started, and its
+// steps.
 func Rows(run *pb.PastRun) []Row {
 	rows := []Row{{Run: run}}
 	if run.GetJob().GetStartMs() != 0 && run.GetJob().GetState() != pb.JobState_JOB_STATE_PENDING {
 		rows = append(rows, Row{Run: run, Step: Batch})
+	}
+	steps, _ := Steps(run)
+	for _, s := range steps {
+		if s.Number == step.BatchStep {
+			continue // has the line of the job's own use
+		}
+		rows = append(rows, Row{Run: run, Step: s.ID(), Of: s})
 	}
 	return rows
 }
@@ -92,6 +102,8 @@ func (r Row) Job() *pb.Job { return r.Run.GetJob() }
 func (r Row) State() (word, by string) {
 	job := r.Job()
 	switch {
+	case r.Of != nil:
+		return r.Of.state(r.Run.GetLive()), ""
 	case r.Step == Batch && !r.Run.GetLive():
 		return r.batchState(), ""
 	case r.Run.GetRequeued() && job.GetState() == pb.JobState_JOB_STATE_RUNNING:
@@ -122,6 +134,9 @@ const terminated = 15
 // Exit is the exit status and the signal. That a job was ended is said by its state, and
 // the signal is that of its script, as in Slurm.
 func (r Row) Exit() (code, signal uint32) {
+	if r.Of != nil {
+		return r.Of.exit(r.Run.GetLive())
+	}
 	job := r.Job()
 	code, signal = job.GetExitCode(), job.GetExitSignal()
 	if r.Step == Batch && !r.Run.GetLive() && code == 0 && signal == 0 && r.batchState() == "CANCELLED" {
@@ -135,13 +150,36 @@ func (r Row) Exit() (code, signal uint32) {
 
 // ElapsedS is how long the run has taken, without the times for which it was suspended.
 func (r Row) ElapsedS() uint32 {
+	if r.Of != nil {
+		end := r.EndMS()
+		if r.Run.GetLive() && r.Of.EndMS == 0 {
+			end = r.Job().GetStartMs() + r.Run.GetRanMs() // now
+		}
+		return uint32(min(max(end-r.Of.StartMS, 0)/1000, int64(spec.Unlimited)-1))
+	}
 	return uint32(min(max(r.Run.GetRanMs(), 0)/1000, int64(spec.Unlimited)-1))
+}
+
+// EndMS is when the run, or the step, ended; a step that had not was ended with its job.
+func (r Row) EndMS() int64 {
+	if r.Of != nil && r.Of.EndMS != 0 {
+		return r.Of.EndMS
+	}
+	return r.Job().GetEndMs()
+}
+
+// StartMS is when the run, or the step, started.
+func (r Row) StartMS() int64 {
+	if r.Of != nil {
+		return r.Of.StartMS
+	}
+	return r.Job().GetStartMs()
 }
 
 // SuspendedS is for how long it was suspended.
 func (r Row) SuspendedS() uint32 {
 	job := r.Job()
-	if job.GetStartMs() == 0 || job.GetEndMs() == 0 {
+	if r.Of != nil || job.GetStartMs() == 0 || job.GetEndMs() == 0 {
 		return 0
 	}
 	return uint32(max(job.GetEndMs()-job.GetStartMs()-r.Run.GetRanMs(), 0) / 1000)
@@ -163,7 +201,10 @@ func (r Row) WaitedS() (seconds uint32, ok bool) {
 
 // CPUs are those that the run has or had; 0 before it started.
 func (r Row) CPUs() uint32 {
-	if r.Job().GetStartMs() == 0 {
+	switch {
+	case r.Of != nil:
+		return r.Of.CPUs
+	case r.Job().GetStartMs() == 0:
 		return 0
 	}
 	return r.Job().GetCpus()

@@ -69,7 +69,7 @@ func runPrio(inv *option.Invocation) error {
 		return client.LoadError(inv, client.LoadJobs, err)
 	}
 	if len(choice.ids) == 1 && len(rows) == 0 && !choice.narrows() {
-		fmt.Fprintf(inv.Stderr, "%s: job %s is unknown, is not waiting, is held, waits for another job or for its begin time: gcontrol show job tells which\n", inv.Command.Program(), spec.FormatJobID(choice.ids[0]))
+		fmt.Fprintf(inv.Stderr, "Unable to find jobs matching user/id(s) specified\n%s: job %s is unknown, is not waiting, is held, waits for another job or for its begin time: gcontrol show job tells which\n", inv.Command.Program(), spec.FormatJobID(choice.ids[0]))
 	}
 	slices.SortStableFunc(rows, less)
 	if shape != show.JSONNone {
@@ -83,7 +83,7 @@ func runPrio(inv *option.Invocation) error {
 		return err
 	}
 	if !weighs(weights) && !inv.Given("noheader") && !inv.Given("format") {
-		fmt.Fprintln(inv.Stderr, "No factor has a weight: jobs go in the order of their numbers, less their nice values. An administrator gives weights in [priority] of cluster.toml.")
+		fmt.Fprintf(inv.Stderr, "%s: No factor has a weight: jobs go in the order of their numbers, less their nice values. An administrator gives weights in [priority] of cluster.toml.\n", inv.Command.Program())
 	}
 	return nil
 }

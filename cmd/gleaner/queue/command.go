@@ -79,7 +79,7 @@ func queueLater() []option.Option {
 		{Long: "federation", Later: one}, {Long: "local", Later: one}, {Long: "sibling", Later: one},
 		{Long: "only-job-state", Later: "use -o '%i %T'"},
 		{Long: "priority", Short: 'P', Later: "use -S -p,i -t PD for the order in which jobs are considered"},
-		{Long: "steps", Short: 's', Argument: "steps", OptionalArgument: true, Later: "steps are not listed; grun prints those it starts"},
+		{Long: "steps", Short: 's', Argument: "steps", OptionalArgument: true, Later: "gstat --allsteps --jobs=JOB lists the steps of a job"},
 		{Long: "verbose", Short: 'v', Later: "leave the option out"},
 		{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 	}

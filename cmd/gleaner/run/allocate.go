@@ -24,7 +24,7 @@ func allocationOptions() []option.Option {
 // is the session that this lives as long as.
 func runInAllocation(inv *option.Invocation) error {
 	if len(inv.Operands) == 0 && !inv.Given(optPty) {
-		return option.Fail(1, "No command given to execute.")
+		return option.Fail(1, option.Fatal+"No command given to execute.")
 	}
 	if _, err := readStepRequest(inv, inv.Values); err != nil {
 		return err

@@ -15,9 +15,6 @@ import (
 type jobShape struct {
 	job      string
 	nodes    []string // in the order of the job
-	cpus     []int    // of each node; nil = not told
-	tasks    []int    // that the job laid out on each node; nil = not told
-	ntasks   int      // that the job asked for; 0 = no number
 	thisNode string
 	socket   string // of process 1 of this node's container
 }
@@ -41,14 +38,8 @@ func readShape(getenv func(string) string) (*jobShape, error) {
 	if shape.nodes, err = spec.ParseHostList(get("JOB_NODELIST")); err != nil {
 		return nil, fmt.Errorf("SLURM_JOB_NODELIST is damaged: %w", err)
 	}
-	if shape.cpus, err = parseCounts(get("JOB_CPUS_PER_NODE")); err != nil || len(shape.cpus) != len(shape.nodes) {
-		shape.cpus = nil
-	}
-	if shape.tasks, err = parseCounts(get("TASKS_PER_NODE")); err != nil || len(shape.tasks) != len(shape.nodes) {
-		shape.tasks = nil
-	}
 	if text := get("NTASKS"); text != "" {
-		if shape.ntasks, err = strconv.Atoi(text); err != nil || shape.ntasks < 1 || shape.ntasks > grant.MaxStepTasks {
+		if tasks, err := strconv.Atoi(text); err != nil || tasks < 1 || tasks > grant.MaxStepTasks {
 			return nil, fmt.Errorf("SLURM_NTASKS is %q: set it to a number of tasks, or unset it", text)
 		}
 	}
@@ -78,42 +69,7 @@ func (shape *jobShape) laidOut(granted *grant.Grant) ([]nodeTasks, error) {
 	return plan, nil
 }
 
-// grantJob is the job as its variables show it: for a process 1 that does not know.
-func (shape *jobShape) grantJob() grant.Job {
-	job := grant.Job{Tasks: shape.ntasks, Nodes: make([]grant.Node, len(shape.nodes))}
-	for i, name := range shape.nodes {
-		job.Nodes[i] = grant.Node{Name: name, CPUs: grant.MaxTasks}
-		if shape.cpus != nil {
-			job.Nodes[i].CPUs = min(shape.cpus[i], 1<<16)
-		}
-		if shape.tasks != nil {
-			job.Nodes[i].Tasks = shape.tasks[i]
-		}
-	}
-	return job
-}
-
-// parseCounts reads "2(x3),1": 2, 2, 2, 1.
-func parseCounts(text string) ([]int, error) {
-	var counts []int
-	for word := range strings.SplitSeq(text, ",") {
-		number, times, repeated := strings.Cut(word, "(x")
-		count, err := strconv.Atoi(number)
-		repeat := 1
-		if repeated && err == nil {
-			repeat, err = strconv.Atoi(strings.TrimSuffix(times, ")"))
-		}
-		if err != nil || count < 0 || repeat < 1 || repeated && !strings.HasSuffix(times, ")") || len(counts)+repeat > spec.MaxHostListNames {
-			return nil, fmt.Errorf("%q is not a list of counts such as 2(x3),1", text)
-		}
-		for range repeat {
-			counts = append(counts, count)
-		}
-	}
-	return counts, nil
-}
-
-// formatCounts writes what parseCounts reads.
+// formatCounts writes 2, 2, 2, 1 as "2(x3),1".
 func formatCounts(counts []int) string {
 	var words []string
 	for i := 0; i < len(counts); {

@@ -31,10 +31,8 @@ type testJob struct {
 	sockets map[string]string // of each node
 	target  string            // controller that joins tunnels
 	mu      sync.Mutex
-	numbers uint32
 	tickets uint64
 	book    *grant.Book
-	old     bool // process 1 is of a version that does not share out the job
 	// refuse makes a node drop its connection after Launch.
 	refuse map[string]bool
 }
@@ -94,18 +92,8 @@ func (j *testJob) serve(node string, connection net.Conn) {
 			return
 		}
 		switch message := message.(type) {
-		case *step.NewStep:
-			j.mu.Lock()
-			number := j.numbers
-			j.numbers++
-			j.mu.Unlock()
-			if node != "n1" {
-				_ = step.Write(connection, &step.Failed{Text: "not the batch host", Code: 1})
-				continue
-			}
-			_ = step.Write(connection, &step.StepNumber{Step: number})
 		case *step.Allocate:
-			if node != "n1" || j.old {
+			if node != "n1" {
 				return
 			}
 			j.mu.Lock()

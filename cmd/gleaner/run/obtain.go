@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -23,12 +22,6 @@ func (r *stepRunner) obtain(ctx context.Context) error {
 		return err
 	}
 	granted, err := r.await(holder)
-	if errors.Is(err, step.ErrNoGrants) {
-		_ = holder.Close()
-		if holder, err = r.dialer.dial(ctx, r.shape.nodes[0]); err == nil {
-			granted, err = r.grantAlone(holder)
-		}
-	}
 	if err == nil {
 		r.number = granted.Step
 		r.plan, err = r.shape.laidOut(granted)
@@ -66,13 +59,13 @@ func (r *stepRunner) await(holder *step.Client) (*grant.Grant, error) {
 	for {
 		select {
 		case a := <-answers:
-			if a.err != nil && !errors.Is(a.err, step.ErrNoGrants) {
+			if a.err != nil {
 				return nil, r.refused(a.err.Error())
 			}
-			if waited && a.err == nil && !r.inv.Given(jobspec.OptQuiet) {
+			if waited && !r.inv.Given(jobspec.OptQuiet) {
 				r.say("Step created for job %s", r.shape.job)
 			}
-			return a.granted, a.err
+			return a.granted, nil
 		case <-waits:
 			waited, late = true, nil
 			if immediate == nil && !r.inv.Given(jobspec.OptQuiet) {
@@ -119,39 +112,12 @@ func (r *stepRunner) immediate() (<-chan time.Time, error) {
 	return time.After(time.Duration(seconds) * time.Second), nil
 }
 
-// grantAlone lays the step out as if it were alone in its job, for a process 1 that
-// counts the steps and no more: the job began under an older version.
-func (r *stepRunner) grantAlone(numbers *step.Client) (*grant.Grant, error) {
-	request := *r.request
-	if r.programs != nil {
-		return nil, r.refused("this job began under an older version of Gleaner, whose tasks all run one program: leave out --multi-prog")
-	}
-	if request.GPUs.Per != grant.PerTask {
-		request.GPUs = grant.GPUs{Per: grant.PerStep}
-	} else {
-		return nil, r.refused("this job began under an older version of Gleaner, whose steps have no GPUs of their own: leave out --gpus-per-task")
-	}
-	granted, err := grant.NewBook(r.shape.grantJob()).Ask(1, &request)
-	if err != nil {
-		return nil, r.refused(err.Error())
-	}
-	err = within(startTime, numbers, func() (err error) {
-		granted.Step, err = numbers.NewStep()
-		return err
-	})
-	if err != nil {
-		return nil, r.refused(err.Error())
-	}
-	r.alone = true
-	return granted, nil
-}
-
 // releaseTime is how long process 1 has to say that the part is back.
 const releaseTime = 5 * time.Second
 
 // release gives the part back, so that the next step of a script finds it.
 func (r *stepRunner) release() {
-	if r.alone || r.holder == r.clients[0] {
+	if r.holder == r.clients[0] {
 		return // it is back before the node says that it is done
 	}
 	_ = within(releaseTime, r.holder, r.holder.Release)

@@ -46,7 +46,7 @@ func runSession(inv *option.Invocation) error {
 		return err
 	}
 	if len(inv.Operands) == 0 && !inv.Given(optPty) {
-		return option.Fail(1, "No command given to execute.")
+		return option.Fail(1, option.Fatal+"No command given to execute.")
 	}
 	if _, err := readStepRequest(inv, inv.Values); err != nil {
 		return err

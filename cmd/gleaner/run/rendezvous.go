@@ -1,9 +1,6 @@
 package run
 
 import (
-	"context"
-	"errors"
-	"io"
 	"strconv"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
@@ -20,22 +17,16 @@ const (
 
 // findPort asks the first node of the step for a port at which its tasks may meet. A
 // step without one runs as well.
-func (r *stepRunner) findPort(ctx context.Context) error {
-	if r.alone || r.userMeets() {
+func (r *stepRunner) findPort() error {
+	if r.userMeets() {
 		return nil
 	}
 	first := r.clients[0]
-	err := within(startTime, first, func() (err error) {
+	_ = within(startTime, first, func() (err error) { // one that is lost is found at the launch
 		r.port, err = first.Port()
 		return err
 	})
-	if !errors.Is(err, io.EOF) {
-		return nil //nolint:nilerr // it said that it has none
-	}
-	// Its process 1 is of an older version.
-	_ = first.Close()
-	r.clients[0], err = r.dialer.dial(ctx, r.plan[0].node)
-	return err
+	return nil
 }
 
 // userMeets reports whether the user has said where the tasks meet.

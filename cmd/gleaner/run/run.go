@@ -42,7 +42,7 @@ func runStep(inv *option.Invocation) error {
 		return err
 	}
 	if len(inv.Operands) == 0 {
-		return option.Fail(1, "No command given to execute.")
+		return option.Fail(1, option.Fatal+"No command given to execute.")
 	}
 	ofAnAllocation(inv, typed)
 	request, err := readStepRequest(inv, typed)

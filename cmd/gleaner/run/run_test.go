@@ -84,7 +84,7 @@ func TestRunRefuses(t *testing.T) {
 		text   string
 		status int
 	}{
-		"":                         {"grun: error: No command given to execute.", 1},
+		"":                         {"grun: fatal: No command given to execute.", 1},
 		"--bogus true":             {"grun: unrecognized option '--bogus'\nTry \"grun --help\" for more information\n", 255},
 		"-n x true":                {"grun: error: Invalid numeric value \"x\" for --ntasks", 1},
 		"--gpus-per-task=x:y x":    {"grun: error: Invalid --gpus-per-task specification: ", 1},
@@ -247,18 +247,4 @@ type writerFunc func([]byte)
 func (w writerFunc) Write(data []byte) (int, error) {
 	w(data)
 	return len(data), nil
-}
-
-// TestRunUnderAnOlderProcess1: a job that began under a version whose process 1 only
-// counts steps still has them, laid out by its variables.
-func TestRunUnderAnOlderProcess1(t *testing.T) {
-	job := newTestJob(t, "n1", "n2")
-	job.old = true
-	got := job.run("", "-n4", "--label", "sh", "-c", "echo $SLURMD_NODENAME")
-	if lines := strings.Fields(got.Stdout); got.Status != 0 || len(lines) != 8 {
-		t.Errorf("%+v", got)
-	}
-	if got := job.run("", "-n9", "true"); got.Status != 1 || !strings.Contains(got.Stderr, "More processors requested than permitted") {
-		t.Errorf("%+v", got)
-	}
 }

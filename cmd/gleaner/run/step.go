@@ -42,7 +42,6 @@ type stepRunner struct {
 	signals   <-chan os.Signal
 
 	holder *step.Client // has the step's part of the job; may be one of clients
-	alone  bool         // process 1 does not share out the job
 	plan   []nodeTasks
 
 	directory string
@@ -109,7 +108,7 @@ func (r *stepRunner) run(ctx context.Context) error {
 			_ = r.holder.Close()
 		}
 	}()
-	for _, prepare := range []func() error{r.workDirectory, func() error { return r.obtain(ctx) }, func() error { return r.connect(ctx) }, func() error { return r.findPort(ctx) }} {
+	for _, prepare := range []func() error{r.workDirectory, func() error { return r.obtain(ctx) }, func() error { return r.connect(ctx) }, r.findPort} {
 		if err := prepare(); err != nil {
 			return err
 		}
@@ -174,9 +173,7 @@ func (r *stepRunner) launchOrder(argv []string) (step.Launch, error) {
 func (r *stepRunner) launchOn(place int, launch step.Launch) (*step.Launch, error) {
 	id := "SLURM_NODEID=" + strconv.Itoa(place)
 	here := &r.plan[place]
-	if !r.alone {
-		launch.Share = &step.Share{CPUs: here.share.CPUs, GPUs: here.share.GPUs}
-	}
+	launch.Share = &step.Share{CPUs: here.share.CPUs, GPUs: here.share.GPUs}
 	for local, rank := range here.ranks {
 		gpus, err := r.gpuBind.ofTask(local, len(here.share.GPUs))
 		if err != nil {

@@ -24,7 +24,7 @@ func (s *Client) Sessions() (sessions []step.SessionInfo, err error) {
 	begun := time.Now()
 	for pace := client.RetryPace(); ; {
 		err = c.Persist(s.inv.Context, c.Limits.Question, func(ctx context.Context, _ time.Duration) error {
-			stream, _, err := openSession(ctx, c, s.job)
+			stream, _, err := openSession(ctx, c, s.job, "")
 			if err != nil {
 				return err
 			}

@@ -23,10 +23,8 @@ func gpuText(job *pb.Job) string {
 
 func overSubscribe(job *pb.Job) string {
 	switch {
-	case job.GetSpec().GetExclusive():
-		return "NO"
-	case job.GetSpec().GetExclusiveUser():
+	case !job.GetSpec().GetExclusive() && job.GetSpec().GetExclusiveUser():
 		return "USER"
 	}
-	return "OK"
+	return "NO" // a job has its CPUs for itself
 }

@@ -50,9 +50,7 @@ func jobTimes(r *Record, row *JobRow) {
 	}
 	r.Line(Item("StartTime", view.Stamp(startMS(job), "Unknown")), Item("EndTime", end),
 		Item("Deadline", view.Stamp(job.GetSpec().GetDeadlineMs(), "N/A")))
-	if job.SuspendMs != 0 {
-		r.Line(Item("SuspendTime", view.Stamp(job.SuspendMs, "None")), Item("SecsPreSuspend", Digits(uint64(max(job.PreSuspendMs, 0)/1000))))
-	}
+	r.Line(Item("SuspendTime", view.Stamp(job.SuspendMs, "None")), Item("SecsPreSuspend", Digits(uint64(max(job.PreSuspendMs, 0)/1000))))
 	if job.PreemptEligibleMs != 0 {
 		r.Line(Item("PreemptEligibleTime", view.Stamp(job.PreemptEligibleMs, "None")), Item("PreemptTime", view.Stamp(job.PreemptMs, "None")))
 	}
@@ -108,6 +106,7 @@ func jobRequest(r *Record, row *JobRow) {
 	if asked.GetMemoryPerCpuBytes() > 0 {
 		memory = Item("MinMemoryCPU", row.memoryText())
 	}
+	r.Line("Socks/Node=*", "NtasksPerN:B:S:C="+Digits(asked.GetTasksPerNode())+":0:*:*", "CoreSpec=*")
 	r.Line(Item("MinCPUsNode", Digits(max(asked.GetCpusPerTask(), 1)*max(asked.GetTasksPerNode(), 1))), memory, Item("MinTmpDiskNode", row.tmpText()))
 	r.Line(Item("Features", OrNull(asked.GetConstraint())), "DelayBoot=00:00:00")
 	if names := reservationNames(asked); names != "" {

@@ -90,7 +90,9 @@ var LendingTable = format.NewTable([]format.Field[*LendingRow]{
 	lendingField('a', "ACCOUNTS", func(r *LendingRow) string { return accountsText(r.Terms) }),
 	lendingField('m', "MEMORY", func(r *LendingRow) string { return boundText(r.Terms.GetGuestMemoryBytes()) }),
 	lendingField('t', "TMP", func(r *LendingRow) string { return boundText(r.Terms.GetGuestTmpBytes()) }),
-	lendingField('w', "NETWORK", func(r *LendingRow) string { return networkText(r.Terms.GetGuestNetworkBytes()) }),
+	lendingField('w', "NETWORK", func(r *LendingRow) string { return rateText(r.Terms.GetGuestNetworkBytes()) }),
+	lendingField('i', "IO", func(r *LendingRow) string { return rateText(r.Terms.GetGuestIoBytes()) }),
+	lendingField('W', "POWER", func(r *LendingRow) string { return powerText(r.Terms.GetGuestPowerWatts()) }),
 	lendingField('p', "PARKED", func(r *LendingRow) string { return boundText(r.Terms.GetParkedMemoryBytes()) }),
 	lendingField('x', "MAX-TIME", func(r *LendingRow) string { return maxTimeText(r.Terms.GetMaxUnsavedS()) }),
 	lendingField('k', "KILL", func(r *LendingRow) string { return strings.ToLower(yesNo(r.Terms.GetUnbounded())) }),
@@ -122,8 +124,16 @@ func boundText(bytes uint64) string {
 	return spec.FormatSize(bytes)
 }
 
-// networkText is how much guests send and receive in a second.
-func networkText(bytes uint64) string {
+// powerText is what a GPU draws that a guest has.
+func powerText(watts uint32) string {
+	if watts == 0 {
+		return unlimited
+	}
+	return fmt.Sprintf("%dW", watts)
+}
+
+// rateText is how much guests move in a second, each way.
+func rateText(bytes uint64) string {
 	if bytes == 0 {
 		return unlimited
 	}
@@ -160,6 +170,8 @@ type LendingJSON struct {
 	GuestMemoryBytes  *uint64  `json:"guest_memory_bytes"`
 	GuestTmpBytes     *uint64  `json:"guest_tmp_bytes"`
 	GuestNetworkBytes *uint64  `json:"guest_network_bytes"` // in a second, each way
+	GuestIOBytes      *uint64  `json:"guest_io_bytes"`      // likewise, of each disk
+	GuestPowerWatts   *uint32  `json:"guest_power_watts"`   // of each GPU
 	MaxUnsavedS       *uint32  `json:"max_unsaved_s"`
 	Kill              bool     `json:"kill"` // guests without a bound may run, and are killed
 	By                string   `json:"by"`
@@ -177,6 +189,12 @@ func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
 	}
 	if t.GetGuestNetworkBytes() != 0 {
 		record.GuestNetworkBytes = &t.GuestNetworkBytes
+	}
+	if t.GetGuestIoBytes() != 0 {
+		record.GuestIOBytes = &t.GuestIoBytes
+	}
+	if t.GetGuestPowerWatts() != 0 {
+		record.GuestPowerWatts = &t.GuestPowerWatts
 	}
 	if t.GetMaxUnsavedS() != spec.Unlimited {
 		record.MaxUnsavedS = &t.MaxUnsavedS
@@ -200,7 +218,8 @@ func nodeLending(r *Record, node *pb.Node, view *View) {
 	}
 	r.Line(Item("LendingHours", hoursText(terms)), Item("Notice", PromiseText(int64(terms.GetNoticeMs()))), Item("GuestGPUs", fmt.Sprintf("%d%%", terms.GetGpuPercent())),
 		Item("GuestAccounts", accountsText(terms)))
-	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("GuestNetwork", networkText(terms.GetGuestNetworkBytes())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
+	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("GuestNetwork", rateText(terms.GetGuestNetworkBytes())),
+		Item("GuestIO", rateText(terms.GetGuestIoBytes())), Item("GuestPower", powerText(terms.GetGuestPowerWatts())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
 		Item("MaxUnsavedTime", maxTimeText(terms.GetMaxUnsavedS())), Item("LendingSetBy", OrNull(terms.GetBy())), Item("LendingSetTime", view.Stamp(terms.GetAtMs(), "Unknown")))
 	if len(terms.GetTriggers()) > 0 {
 		var words []string

@@ -73,8 +73,9 @@ func (h *Handle) teardownDead(ctx context.Context) (*pb.AllocEnded, error) {
 	if err := remove.Group(ctx, h.group()); err != nil {
 		return nil, err
 	}
-	exit, startMS := reports(ctx, h.dir)
-	result.StartMs, result.EndMs = startMS, time.Now().UnixMilli()
+	found := reports(ctx, h.dir)
+	exit := found.exit
+	result.StartMs, result.EndMs, result.Steps = found.startMS, time.Now().UnixMilli(), found.steps
 	if exit != nil && (mark == nil || !exit.DiedOfDump(mark.BegunMS, math.MaxInt64)) {
 		// The script had ended before; only the supervisor's end was untimely.
 		result.Cause, result.Detail = pb.EndCause_END_CAUSE_EXITED, ""

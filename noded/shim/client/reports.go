@@ -7,25 +7,31 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // diskPatience is how long Recover waits for a dead allocation's disk to be free, to read
 // what process 1 has left there.
 const diskPatience = 10 * time.Second
 
-// reports answers what process 1 of an allocation without a supervisor has left: how its
-// script ended, or nil, and when it had started, or 0.
-func reports(ctx context.Context, d bundle.Dir) (*bundle.Exit, int64) {
+// left is what process 1 of an allocation without a supervisor has left.
+type left struct {
+	exit    *bundle.Exit  // how its script ended; nil = it did not say
+	startMS int64         // when it had started, or 0
+	steps   *pb.NodeSteps // nil = there were none
+}
+
+func reports(ctx context.Context, d bundle.Dir) left {
 	run, done := d.Path(bundle.RunDir), func() {}
 	if file := d.Path(bundle.DiskFile); isThere(file) {
 		disk, err := openDead(ctx, file)
 		if err != nil {
-			return nil, 0
+			return left{}
 		}
 		run, done = disk.Path()+"/"+bundle.JobRun, func() { _ = disk.Close() }
 	}
 	defer done()
-	return bundle.ReadExit(run), bundle.ReadStart(run)
+	return left{bundle.ReadExit(run), bundle.ReadStart(run), bundle.ReadSteps(run)}
 }
 
 // openDead opens a disk once the kernel has unmounted it, which may be a moment

@@ -92,6 +92,7 @@ func (j *Job) stepEnvironment() []string {
 			visible[i], indices[i] = strconv.Itoa(i), strconv.FormatUint(uint64(d.Index), 10)
 		}
 		v.set("CUDA_VISIBLE_DEVICES", strings.Join(visible, ","))
+		v.set("GPU_DEVICE_ORDINAL", strings.Join(visible, ",")) // what OpenCL programs read
 		v.set("SLURM_JOB_GPUS", strings.Join(indices, ","))
 		v.setNumber("SLURM_GPUS_ON_NODE", uint64(len(devices)))
 	}
@@ -168,17 +169,22 @@ func (j *Job) addJob(v *variables) {
 	}
 }
 
+// yearS is how long Slurm says that a run without a time limit will take.
+const yearS = 365 * 24 * 60 * 60
+
 // addTimes: when the run started, and when its time limit ends it, in seconds
-// since 1970. A run without a limit has no end.
+// since 1970.
 func (j *Job) addTimes(v *variables) {
 	o := j.Order
 	if o.StartMs <= 0 {
 		return
 	}
 	v.setNumber("SLURM_JOB_START_TIME", uint64(o.StartMs/1000))
-	if o.TimeLimitS > 0 && o.TimeLimitS != spec.Unlimited {
-		v.setNumber("SLURM_JOB_END_TIME", uint64(o.StartMs/1000)+uint64(o.TimeLimitS))
+	limitS := uint64(o.TimeLimitS)
+	if limitS == 0 || o.TimeLimitS == spec.Unlimited {
+		limitS = yearS
 	}
+	v.setNumber("SLURM_JOB_END_TIME", uint64(o.StartMs/1000)+limitS)
 }
 
 // submitDir: a client that changed the work directory says in the environment

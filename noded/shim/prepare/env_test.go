@@ -107,7 +107,7 @@ func TestBatchEnvironmentOfTheRun(t *testing.T) {
 		o.Spec.CpusPerTask = 2
 	}), names), "JOB_START_TIME=1700000000 JOB_END_TIME=1700003600 JOB_LICENSES=matlab:2 JOB_DEPENDENCY=afterok:3 JOB_RESERVATION=maint JOB_GROUP=users TASKS_PER_NODE=1")
 	compare(t, chosen(environment(func(o *pb.StartAlloc) { o.StartMs, o.TimeLimitS = 1_700_000_000_000, spec.Unlimited }), names),
-		"JOB_START_TIME=1700000000 JOB_GROUP=100 TASKS_PER_NODE=2")
+		"JOB_START_TIME=1700000000 JOB_END_TIME=1731536000 JOB_GROUP=100 TASKS_PER_NODE=2")
 }
 
 // The commands under Slurm's names come before the rest of PATH.

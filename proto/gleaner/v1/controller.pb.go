@@ -758,6 +758,7 @@ type ListRunsRequest struct {
 	UntilMs       int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	Duplicates    bool  `protobuf:"varint,4,opt,name=duplicates,proto3" json:"duplicates,omitempty"` // all runs of a job; otherwise the last one, or what it does now
 	Live          bool  `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`             // also jobs that wait or run
+	Steps         bool  `protobuf:"varint,180,opt,name=steps,proto3" json:"steps,omitempty"`         // with their steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +824,13 @@ func (x *ListRunsRequest) GetDuplicates() bool {
 func (x *ListRunsRequest) GetLive() bool {
 	if x != nil {
 		return x.Live
+	}
+	return false
+}
+
+func (x *ListRunsRequest) GetSteps() bool {
+	if x != nil {
+		return x.Steps
 	}
 	return false
 }
@@ -4190,7 +4198,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"completing\x12 \n" +
 	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
 	"\x03qos\x18\f \x03(\tR\x03qos\x12\"\n" +
-	"\freservations\x18\r \x03(\tR\freservations\"\xaa\x01\n" +
+	"\freservations\x18\r \x03(\tR\freservations\"\xc1\x01\n" +
 	"\x0fListRunsRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
@@ -4198,7 +4206,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"duplicates\x18\x04 \x01(\bR\n" +
 	"duplicates\x12\x12\n" +
-	"\x04live\x18\x05 \x01(\bR\x04live\"S\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\x12\x15\n" +
+	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\"S\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.gleaner.v1.PastRunR\x04runs\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\tR\x06notice\"\xcd\x01\n" +
@@ -4486,7 +4495,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\xd5\x1a\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\x9c\x1b\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -4516,7 +4525,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"ShowConfig\x12\x1d.gleaner.v1.ShowConfigRequest\x1a\x1e.gleaner.v1.ShowConfigResponse\x129\n" +
 	"\x04Ping\x12\x17.gleaner.v1.PingRequest\x1a\x18.gleaner.v1.PingResponse\x128\n" +
 	"\x06Follow\x12\x19.gleaner.v1.FollowRequest\x1a\x11.gleaner.v1.Event0\x01\x12?\n" +
-	"\x06Status\x12\x19.gleaner.v1.StatusRequest\x1a\x1a.gleaner.v1.StatusResponse\x12H\n" +
+	"\x06Status\x12\x19.gleaner.v1.StatusRequest\x1a\x1a.gleaner.v1.StatusResponse\x12E\n" +
+	"\bDiagnose\x12\x1b.gleaner.v1.DiagnoseRequest\x1a\x1c.gleaner.v1.DiagnoseResponse\x12H\n" +
 	"\tListPeers\x12\x1c.gleaner.v1.ListPeersRequest\x1a\x1d.gleaner.v1.ListPeersResponse\x12B\n" +
 	"\aAddPeer\x12\x1a.gleaner.v1.AddPeerRequest\x1a\x1b.gleaner.v1.AddPeerResponse\x12K\n" +
 	"\n" +
@@ -4633,43 +4643,45 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*DeleteReservationRequest)(nil),   // 76: gleaner.v1.DeleteReservationRequest
 	(*ListReservationsRequest)(nil),    // 77: gleaner.v1.ListReservationsRequest
 	(*StatusRequest)(nil),              // 78: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 79: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 80: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 81: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 82: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 83: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 84: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 85: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 86: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 87: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 88: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 89: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 90: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 91: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 92: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 93: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 94: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 95: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 96: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 97: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 98: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 99: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 100: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 101: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 102: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 103: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 104: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 105: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 106: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 107: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 108: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 109: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 110: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 111: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 112: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 113: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 114: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 115: gleaner.v1.RecordCertificatesResponse
+	(*DiagnoseRequest)(nil),            // 79: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 80: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 81: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 82: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 83: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 84: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 85: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 86: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 87: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 88: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 89: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 90: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 91: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 92: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 93: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 94: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 95: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 96: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 97: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 98: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 99: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 100: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 101: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 102: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 103: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 104: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 105: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 106: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 107: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 108: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 109: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 110: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 111: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 112: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 113: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 114: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 115: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 116: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 117: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4758,68 +4770,70 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	55,  // 83: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
 	57,  // 84: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
 	78,  // 85: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	79,  // 86: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	80,  // 87: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	81,  // 88: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	82,  // 89: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	83,  // 90: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	84,  // 91: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	85,  // 92: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	86,  // 93: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	87,  // 94: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	88,  // 95: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	89,  // 96: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	90,  // 97: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 98: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	91,  // 99: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	92,  // 100: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	93,  // 101: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	94,  // 102: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	95,  // 103: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 104: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 105: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 106: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 107: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 108: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 109: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 110: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 111: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 112: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 113: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 114: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 115: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 116: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 117: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 118: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	96,  // 119: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	97,  // 120: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	98,  // 121: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	99,  // 122: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 123: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 124: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 125: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 126: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	100, // 127: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	101, // 128: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	102, // 129: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	103, // 130: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	104, // 131: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	84,  // 132: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	105, // 133: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	106, // 134: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	107, // 135: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	108, // 136: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	109, // 137: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	110, // 138: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	111, // 139: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 140: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	91,  // 141: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	112, // 142: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	113, // 143: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	114, // 144: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	115, // 145: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	104, // [104:146] is the sub-list for method output_type
-	62,  // [62:104] is the sub-list for method input_type
+	79,  // 86: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	80,  // 87: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	81,  // 88: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	82,  // 89: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	83,  // 90: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	84,  // 91: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	85,  // 92: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	86,  // 93: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	87,  // 94: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	88,  // 95: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	89,  // 96: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	90,  // 97: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	91,  // 98: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 99: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	92,  // 100: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	93,  // 101: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	94,  // 102: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	95,  // 103: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	96,  // 104: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 105: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 106: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 107: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 108: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 109: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 110: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 111: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 112: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 113: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 114: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 115: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 116: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 117: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 118: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 119: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	97,  // 120: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	98,  // 121: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	99,  // 122: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	100, // 123: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	50,  // 124: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	53,  // 125: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	56,  // 126: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	58,  // 127: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	101, // 128: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	102, // 129: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	103, // 130: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	104, // 131: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	105, // 132: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	106, // 133: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	85,  // 134: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	107, // 135: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	108, // 136: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	109, // 137: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	110, // 138: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	111, // 139: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	112, // 140: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	113, // 141: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 142: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	92,  // 143: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	114, // 144: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	115, // 145: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	116, // 146: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	117, // 147: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	105, // [105:148] is the sub-list for method output_type
+	62,  // [62:105] is the sub-list for method input_type
 	62,  // [62:62] is the sub-list for extension type_name
 	62,  // [62:62] is the sub-list for extension extendee
 	0,   // [0:62] is the sub-list for field type_name

@@ -51,6 +51,7 @@ const (
 	Controller_Ping_FullMethodName               = "/gleaner.v1.Controller/Ping"
 	Controller_Follow_FullMethodName             = "/gleaner.v1.Controller/Follow"
 	Controller_Status_FullMethodName             = "/gleaner.v1.Controller/Status"
+	Controller_Diagnose_FullMethodName           = "/gleaner.v1.Controller/Diagnose"
 	Controller_ListPeers_FullMethodName          = "/gleaner.v1.Controller/ListPeers"
 	Controller_AddPeer_FullMethodName            = "/gleaner.v1.Controller/AddPeer"
 	Controller_RemovePeer_FullMethodName         = "/gleaner.v1.Controller/RemovePeer"
@@ -123,6 +124,8 @@ type ControllerClient interface {
 	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 	// Status tells how the cluster is: controllers, leases, problems.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	// Diagnose tells what the leader has done since it started, or since it was reset.
+	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*DiagnoseResponse, error)
 	ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error)
 	// AddPeer, RemovePeer and TransferLeadership change who the controllers are,
 	// and which of them leads. Administrators only.
@@ -449,6 +452,16 @@ func (c *controllerClient) Status(ctx context.Context, in *StatusRequest, opts .
 	return out, nil
 }
 
+func (c *controllerClient) Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*DiagnoseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiagnoseResponse)
+	err := c.cc.Invoke(ctx, Controller_Diagnose_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controllerClient) ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListPeersResponse)
@@ -732,6 +745,8 @@ type ControllerServer interface {
 	Follow(*FollowRequest, grpc.ServerStreamingServer[Event]) error
 	// Status tells how the cluster is: controllers, leases, problems.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	// Diagnose tells what the leader has done since it started, or since it was reset.
+	Diagnose(context.Context, *DiagnoseRequest) (*DiagnoseResponse, error)
 	ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error)
 	// AddPeer, RemovePeer and TransferLeadership change who the controllers are,
 	// and which of them leads. Administrators only.
@@ -853,6 +868,9 @@ func (UnimplementedControllerServer) Follow(*FollowRequest, grpc.ServerStreaming
 }
 func (UnimplementedControllerServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
+}
+func (UnimplementedControllerServer) Diagnose(context.Context, *DiagnoseRequest) (*DiagnoseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Diagnose not implemented")
 }
 func (UnimplementedControllerServer) ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPeers not implemented")
@@ -1333,6 +1351,24 @@ func _Controller_Status_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_Diagnose_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiagnoseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).Diagnose(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_Diagnose_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).Diagnose(ctx, req.(*DiagnoseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Controller_ListPeers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListPeersRequest)
 	if err := dec(in); err != nil {
@@ -1686,6 +1722,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Status",
 			Handler:    _Controller_Status_Handler,
+		},
+		{
+			MethodName: "Diagnose",
+			Handler:    _Controller_Diagnose_Handler,
 		},
 		{
 			MethodName: "ListPeers",

@@ -32,13 +32,15 @@ type PastRun struct {
 	// The job when the run was over, without script, arguments and environment, the
 	// ids of CPUs, and what is known of its images. Its state is that in which the run
 	// ended, and RUNNING if it was only interrupted: see requeued.
-	Job           *Job        `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Requeued      bool        `protobuf:"varint,2,opt,name=requeued,proto3" json:"requeued,omitempty"`                      // it waited again afterwards
-	RanMs         int64       `protobuf:"varint,3,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`               // without the times for which it was suspended
-	LostGpuMs     int64       `protobuf:"varint,4,opt,name=lost_gpu_ms,json=lostGpuMs,proto3" json:"lost_gpu_ms,omitempty"` // work of the job that was lost to preemptions so far
-	Preemptions   uint32      `protobuf:"varint,5,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                // how many
-	Borrowed      []*Borrowed `protobuf:"bytes,6,rep,name=borrowed,proto3" json:"borrowed,omitempty"`                       // what it had on nodes of owners to whom it does not belong, by owner and model
-	Live          bool        `protobuf:"varint,7,opt,name=live,proto3" json:"live,omitempty"`                              // it waits or runs: nothing here is final
+	Job         *Job        `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Requeued    bool        `protobuf:"varint,2,opt,name=requeued,proto3" json:"requeued,omitempty"`                      // it waited again afterwards
+	RanMs       int64       `protobuf:"varint,3,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`               // without the times for which it was suspended
+	LostGpuMs   int64       `protobuf:"varint,4,opt,name=lost_gpu_ms,json=lostGpuMs,proto3" json:"lost_gpu_ms,omitempty"` // work of the job that was lost to preemptions so far
+	Preemptions uint32      `protobuf:"varint,5,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                // how many
+	Borrowed    []*Borrowed `protobuf:"bytes,6,rep,name=borrowed,proto3" json:"borrowed,omitempty"`                       // what it had on nodes of owners to whom it does not belong, by owner and model
+	Live        bool        `protobuf:"varint,7,opt,name=live,proto3" json:"live,omitempty"`                              // it waits or runs: nothing here is final
+	// What its steps did on each of its nodes, in the order of its allocation.
+	Steps         []*NodeSteps `protobuf:"bytes,180,rep,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +122,13 @@ func (x *PastRun) GetLive() bool {
 		return x.Live
 	}
 	return false
+}
+
+func (x *PastRun) GetSteps() []*NodeSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
 }
 
 // Borrowed is what a run had on nodes of one owner.
@@ -357,7 +366,7 @@ var File_gleaner_v1_history_proto protoreflect.FileDescriptor
 const file_gleaner_v1_history_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/history.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\"\xe7\x01\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\"\x95\x02\n" +
 	"\aPastRun\x12!\n" +
 	"\x03job\x18\x01 \x01(\v2\x0f.gleaner.v1.JobR\x03job\x12\x1a\n" +
 	"\brequeued\x18\x02 \x01(\bR\brequeued\x12\x15\n" +
@@ -365,7 +374,8 @@ const file_gleaner_v1_history_proto_rawDesc = "" +
 	"\vlost_gpu_ms\x18\x04 \x01(\x03R\tlostGpuMs\x12 \n" +
 	"\vpreemptions\x18\x05 \x01(\rR\vpreemptions\x120\n" +
 	"\bborrowed\x18\x06 \x03(\v2\x14.gleaner.v1.BorrowedR\bborrowed\x12\x12\n" +
-	"\x04live\x18\a \x01(\bR\x04live\"t\n" +
+	"\x04live\x18\a \x01(\bR\x04live\x12,\n" +
+	"\x05steps\x18\xb4\x01 \x03(\v2\x15.gleaner.v1.NodeStepsR\x05steps\"t\n" +
 	"\bBorrowed\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x12\n" +
@@ -402,16 +412,18 @@ var file_gleaner_v1_history_proto_goTypes = []any{
 	(*CopyHistoryRequest)(nil),  // 3: gleaner.v1.CopyHistoryRequest
 	(*CopyHistoryResponse)(nil), // 4: gleaner.v1.CopyHistoryResponse
 	(*Job)(nil),                 // 5: gleaner.v1.Job
+	(*NodeSteps)(nil),           // 6: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_history_proto_depIdxs = []int32{
 	5, // 0: gleaner.v1.PastRun.job:type_name -> gleaner.v1.Job
 	1, // 1: gleaner.v1.PastRun.borrowed:type_name -> gleaner.v1.Borrowed
-	2, // 2: gleaner.v1.CopyHistoryResponse.rows:type_name -> gleaner.v1.HistoryRow
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 2: gleaner.v1.PastRun.steps:type_name -> gleaner.v1.NodeSteps
+	2, // 3: gleaner.v1.CopyHistoryResponse.rows:type_name -> gleaner.v1.HistoryRow
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_history_proto_init() }

@@ -1619,6 +1619,314 @@ func (x *Usage) GetCpuNs() uint64 {
 	return 0
 }
 
+// NodeSteps are the steps of a run on one of its nodes.
+type NodeSteps struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Steps         []*StepPart            `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`      // in the order in which they ended, then those that did not
+	Omitted       uint32                 `protobuf:"varint,3,opt,name=omitted,proto3" json:"omitted,omitempty"` // that came before them and are not kept one by one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSteps) Reset() {
+	*x = NodeSteps{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSteps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSteps) ProtoMessage() {}
+
+func (x *NodeSteps) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSteps.ProtoReflect.Descriptor instead.
+func (*NodeSteps) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *NodeSteps) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeSteps) GetSteps() []*StepPart {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *NodeSteps) GetOmitted() uint32 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+// StepPart is what a step did on one node, as that node has measured.
+type StepPart struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Step            uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Name            string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of its program
+	Tasks           uint32                 `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	StartMs         int64                  `protobuf:"varint,4,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	EndMs           int64                  `protobuf:"varint,5,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`          // 0 = it had not ended when the job was over there
+	ExitCode        uint32                 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of the task that ended worst
+	ExitSignal      uint32                 `protobuf:"varint,7,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	UserUs          uint64                 `protobuf:"varint,8,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"` // of all its tasks
+	SystemUs        uint64                 `protobuf:"varint,9,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
+	PeakMemoryBytes uint64                 `protobuf:"varint,10,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"` // of one process, in the task peak_rank
+	PeakRank        uint32                 `protobuf:"varint,11,opt,name=peak_rank,json=peakRank,proto3" json:"peak_rank,omitempty"`
+	SumMemoryBytes  uint64                 `protobuf:"varint,12,opt,name=sum_memory_bytes,json=sumMemoryBytes,proto3" json:"sum_memory_bytes,omitempty"` // of the tasks' peaks
+	LeastCpuUs      uint64                 `protobuf:"varint,13,opt,name=least_cpu_us,json=leastCpuUs,proto3" json:"least_cpu_us,omitempty"`             // of the task with the least, least_rank
+	LeastRank       uint32                 `protobuf:"varint,14,opt,name=least_rank,json=leastRank,proto3" json:"least_rank,omitempty"`
+	ReadBytes       uint64                 `protobuf:"varint,15,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"` // from disks, and to them
+	WrittenBytes    uint64                 `protobuf:"varint,16,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
+	Cpus            uint32                 `protobuf:"varint,17,opt,name=cpus,proto3" json:"cpus,omitempty"` // that it had
+	Gpus            uint32                 `protobuf:"varint,18,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// Of the task with the most.
+	MostReadBytes    uint64 `protobuf:"varint,19,opt,name=most_read_bytes,json=mostReadBytes,proto3" json:"most_read_bytes,omitempty"`
+	MostReadRank     uint32 `protobuf:"varint,20,opt,name=most_read_rank,json=mostReadRank,proto3" json:"most_read_rank,omitempty"`
+	MostWrittenBytes uint64 `protobuf:"varint,21,opt,name=most_written_bytes,json=mostWrittenBytes,proto3" json:"most_written_bytes,omitempty"`
+	MostWrittenRank  uint32 `protobuf:"varint,22,opt,name=most_written_rank,json=mostWrittenRank,proto3" json:"most_written_rank,omitempty"`
+	// Only while it runs.
+	PeakVirtualBytes uint64  `protobuf:"varint,23,opt,name=peak_virtual_bytes,json=peakVirtualBytes,proto3" json:"peak_virtual_bytes,omitempty"`
+	PeakVirtualRank  uint32  `protobuf:"varint,24,opt,name=peak_virtual_rank,json=peakVirtualRank,proto3" json:"peak_virtual_rank,omitempty"`
+	SumVirtualBytes  uint64  `protobuf:"varint,25,opt,name=sum_virtual_bytes,json=sumVirtualBytes,proto3" json:"sum_virtual_bytes,omitempty"`
+	Pids             []int32 `protobuf:"varint,26,rep,packed,name=pids,proto3" json:"pids,omitempty"` // of its tasks, as seen inside the job
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *StepPart) Reset() {
+	*x = StepPart{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepPart) ProtoMessage() {}
+
+func (x *StepPart) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
+func (*StepPart) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *StepPart) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StepPart) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *StepPart) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *StepPart) GetEndMs() int64 {
+	if x != nil {
+		return x.EndMs
+	}
+	return 0
+}
+
+func (x *StepPart) GetExitCode() uint32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *StepPart) GetExitSignal() uint32 {
+	if x != nil {
+		return x.ExitSignal
+	}
+	return 0
+}
+
+func (x *StepPart) GetUserUs() uint64 {
+	if x != nil {
+		return x.UserUs
+	}
+	return 0
+}
+
+func (x *StepPart) GetSystemUs() uint64 {
+	if x != nil {
+		return x.SystemUs
+	}
+	return 0
+}
+
+func (x *StepPart) GetPeakMemoryBytes() uint64 {
+	if x != nil {
+		return x.PeakMemoryBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetPeakRank() uint32 {
+	if x != nil {
+		return x.PeakRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetSumMemoryBytes() uint64 {
+	if x != nil {
+		return x.SumMemoryBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetLeastCpuUs() uint64 {
+	if x != nil {
+		return x.LeastCpuUs
+	}
+	return 0
+}
+
+func (x *StepPart) GetLeastRank() uint32 {
+	if x != nil {
+		return x.LeastRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetReadBytes() uint64 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetWrittenBytes() uint64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetCpus() uint32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *StepPart) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostReadBytes() uint64 {
+	if x != nil {
+		return x.MostReadBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostReadRank() uint32 {
+	if x != nil {
+		return x.MostReadRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostWrittenBytes() uint64 {
+	if x != nil {
+		return x.MostWrittenBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostWrittenRank() uint32 {
+	if x != nil {
+		return x.MostWrittenRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetPeakVirtualBytes() uint64 {
+	if x != nil {
+		return x.PeakVirtualBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetPeakVirtualRank() uint32 {
+	if x != nil {
+		return x.PeakVirtualRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetSumVirtualBytes() uint64 {
+	if x != nil {
+		return x.SumVirtualBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetPids() []int32 {
+	if x != nil {
+		return x.Pids
+	}
+	return nil
+}
+
 // Job is a job, or the tasks of an array that have not started yet.
 type Job struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -1676,7 +1984,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1996,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2009,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Job) GetId() *JobId {
@@ -2033,7 +2341,7 @@ type JobSaved struct {
 
 func (x *JobSaved) Reset() {
 	*x = JobSaved{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2353,7 @@ func (x *JobSaved) String() string {
 func (*JobSaved) ProtoMessage() {}
 
 func (x *JobSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2366,7 @@ func (x *JobSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSaved.ProtoReflect.Descriptor instead.
 func (*JobSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobSaved) GetCheckpointable() string {
@@ -2209,7 +2517,7 @@ type MoveUnderWay struct {
 
 func (x *MoveUnderWay) Reset() {
 	*x = MoveUnderWay{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2529,7 @@ func (x *MoveUnderWay) String() string {
 func (*MoveUnderWay) ProtoMessage() {}
 
 func (x *MoveUnderWay) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2542,7 @@ func (x *MoveUnderWay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveUnderWay.ProtoReflect.Descriptor instead.
 func (*MoveUnderWay) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MoveUnderWay) GetNumber() uint32 {
@@ -2291,7 +2599,7 @@ type MoveTry struct {
 
 func (x *MoveTry) Reset() {
 	*x = MoveTry{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2611,7 @@ func (x *MoveTry) String() string {
 func (*MoveTry) ProtoMessage() {}
 
 func (x *MoveTry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2624,7 @@ func (x *MoveTry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveTry.ProtoReflect.Descriptor instead.
 func (*MoveTry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MoveTry) GetNodes() string {
@@ -2353,7 +2661,7 @@ type MoveFailure struct {
 
 func (x *MoveFailure) Reset() {
 	*x = MoveFailure{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2673,7 @@ func (x *MoveFailure) String() string {
 func (*MoveFailure) ProtoMessage() {}
 
 func (x *MoveFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2686,7 @@ func (x *MoveFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveFailure.ProtoReflect.Descriptor instead.
 func (*MoveFailure) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MoveFailure) GetNumber() uint32 {
@@ -2424,7 +2732,7 @@ type SaveUnderWay struct {
 
 func (x *SaveUnderWay) Reset() {
 	*x = SaveUnderWay{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +2744,7 @@ func (x *SaveUnderWay) String() string {
 func (*SaveUnderWay) ProtoMessage() {}
 
 func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +2757,7 @@ func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveUnderWay.ProtoReflect.Descriptor instead.
 func (*SaveUnderWay) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SaveUnderWay) GetNumber() uint32 {
@@ -2517,7 +2825,7 @@ type SavedImage struct {
 
 func (x *SavedImage) Reset() {
 	*x = SavedImage{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[19]
+	mi := &file_gleaner_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2837,7 @@ func (x *SavedImage) String() string {
 func (*SavedImage) ProtoMessage() {}
 
 func (x *SavedImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[19]
+	mi := &file_gleaner_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2850,7 @@ func (x *SavedImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedImage.ProtoReflect.Descriptor instead.
 func (*SavedImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SavedImage) GetNumber() uint32 {
@@ -2657,7 +2965,7 @@ type SavedAlloc struct {
 
 func (x *SavedAlloc) Reset() {
 	*x = SavedAlloc{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[20]
+	mi := &file_gleaner_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2977,7 @@ func (x *SavedAlloc) String() string {
 func (*SavedAlloc) ProtoMessage() {}
 
 func (x *SavedAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[20]
+	mi := &file_gleaner_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2990,7 @@ func (x *SavedAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAlloc.ProtoReflect.Descriptor instead.
 func (*SavedAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SavedAlloc) GetNode() string {
@@ -2767,7 +3075,7 @@ type JobChange struct {
 
 func (x *JobChange) Reset() {
 	*x = JobChange{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[21]
+	mi := &file_gleaner_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +3087,7 @@ func (x *JobChange) String() string {
 func (*JobChange) ProtoMessage() {}
 
 func (x *JobChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[21]
+	mi := &file_gleaner_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +3100,7 @@ func (x *JobChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
 func (*JobChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobChange) GetTimeLimitS() uint32 {
@@ -3056,7 +3364,7 @@ type GpuRequests struct {
 
 func (x *GpuRequests) Reset() {
 	*x = GpuRequests{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[22]
+	mi := &file_gleaner_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3376,7 @@ func (x *GpuRequests) String() string {
 func (*GpuRequests) ProtoMessage() {}
 
 func (x *GpuRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[22]
+	mi := &file_gleaner_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3389,7 @@ func (x *GpuRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRequests.ProtoReflect.Descriptor instead.
 func (*GpuRequests) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GpuRequests) GetRequests() []*GpuRequest {
@@ -3243,7 +3551,43 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xe2\v\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"e\n" +
+	"\tNodeSteps\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12*\n" +
+	"\x05steps\x18\x02 \x03(\v2\x14.gleaner.v1.StepPartR\x05steps\x12\x18\n" +
+	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xd0\x06\n" +
+	"\bStepPart\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\rR\x05tasks\x12\x19\n" +
+	"\bstart_ms\x18\x04 \x01(\x03R\astartMs\x12\x15\n" +
+	"\x06end_ms\x18\x05 \x01(\x03R\x05endMs\x12\x1b\n" +
+	"\texit_code\x18\x06 \x01(\rR\bexitCode\x12\x1f\n" +
+	"\vexit_signal\x18\a \x01(\rR\n" +
+	"exitSignal\x12\x17\n" +
+	"\auser_us\x18\b \x01(\x04R\x06userUs\x12\x1b\n" +
+	"\tsystem_us\x18\t \x01(\x04R\bsystemUs\x12*\n" +
+	"\x11peak_memory_bytes\x18\n" +
+	" \x01(\x04R\x0fpeakMemoryBytes\x12\x1b\n" +
+	"\tpeak_rank\x18\v \x01(\rR\bpeakRank\x12(\n" +
+	"\x10sum_memory_bytes\x18\f \x01(\x04R\x0esumMemoryBytes\x12 \n" +
+	"\fleast_cpu_us\x18\r \x01(\x04R\n" +
+	"leastCpuUs\x12\x1d\n" +
+	"\n" +
+	"least_rank\x18\x0e \x01(\rR\tleastRank\x12\x1d\n" +
+	"\n" +
+	"read_bytes\x18\x0f \x01(\x04R\treadBytes\x12#\n" +
+	"\rwritten_bytes\x18\x10 \x01(\x04R\fwrittenBytes\x12\x12\n" +
+	"\x04cpus\x18\x11 \x01(\rR\x04cpus\x12\x12\n" +
+	"\x04gpus\x18\x12 \x01(\rR\x04gpus\x12&\n" +
+	"\x0fmost_read_bytes\x18\x13 \x01(\x04R\rmostReadBytes\x12$\n" +
+	"\x0emost_read_rank\x18\x14 \x01(\rR\fmostReadRank\x12,\n" +
+	"\x12most_written_bytes\x18\x15 \x01(\x04R\x10mostWrittenBytes\x12*\n" +
+	"\x11most_written_rank\x18\x16 \x01(\rR\x0fmostWrittenRank\x12,\n" +
+	"\x12peak_virtual_bytes\x18\x17 \x01(\x04R\x10peakVirtualBytes\x12*\n" +
+	"\x11peak_virtual_rank\x18\x18 \x01(\rR\x0fpeakVirtualRank\x12*\n" +
+	"\x11sum_virtual_bytes\x18\x19 \x01(\x04R\x0fsumVirtualBytes\x12\x12\n" +
+	"\x04pids\x18\x1a \x03(\x05R\x04pids\"\xe2\v\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -3509,7 +3853,7 @@ func file_gleaner_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_gleaner_v1_job_proto_goTypes = []any{
 	(JobState)(0),            // 0: gleaner.v1.JobState
 	(OpenMode)(0),            // 1: gleaner.v1.OpenMode
@@ -3528,16 +3872,18 @@ var file_gleaner_v1_job_proto_goTypes = []any{
 	(*NodeAllocation)(nil),   // 14: gleaner.v1.NodeAllocation
 	(*Identity)(nil),         // 15: gleaner.v1.Identity
 	(*Usage)(nil),            // 16: gleaner.v1.Usage
-	(*Job)(nil),              // 17: gleaner.v1.Job
-	(*JobSaved)(nil),         // 18: gleaner.v1.JobSaved
-	(*MoveUnderWay)(nil),     // 19: gleaner.v1.MoveUnderWay
-	(*MoveTry)(nil),          // 20: gleaner.v1.MoveTry
-	(*MoveFailure)(nil),      // 21: gleaner.v1.MoveFailure
-	(*SaveUnderWay)(nil),     // 22: gleaner.v1.SaveUnderWay
-	(*SavedImage)(nil),       // 23: gleaner.v1.SavedImage
-	(*SavedAlloc)(nil),       // 24: gleaner.v1.SavedAlloc
-	(*JobChange)(nil),        // 25: gleaner.v1.JobChange
-	(*GpuRequests)(nil),      // 26: gleaner.v1.GpuRequests
+	(*NodeSteps)(nil),        // 17: gleaner.v1.NodeSteps
+	(*StepPart)(nil),         // 18: gleaner.v1.StepPart
+	(*Job)(nil),              // 19: gleaner.v1.Job
+	(*JobSaved)(nil),         // 20: gleaner.v1.JobSaved
+	(*MoveUnderWay)(nil),     // 21: gleaner.v1.MoveUnderWay
+	(*MoveTry)(nil),          // 22: gleaner.v1.MoveTry
+	(*MoveFailure)(nil),      // 23: gleaner.v1.MoveFailure
+	(*SaveUnderWay)(nil),     // 24: gleaner.v1.SaveUnderWay
+	(*SavedImage)(nil),       // 25: gleaner.v1.SavedImage
+	(*SavedAlloc)(nil),       // 26: gleaner.v1.SavedAlloc
+	(*JobChange)(nil),        // 27: gleaner.v1.JobChange
+	(*GpuRequests)(nil),      // 28: gleaner.v1.GpuRequests
 }
 var file_gleaner_v1_job_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.StepId.job:type_name -> gleaner.v1.JobId
@@ -3551,30 +3897,31 @@ var file_gleaner_v1_job_proto_depIdxs = []int32{
 	10, // 8: gleaner.v1.JobSpec.staging:type_name -> gleaner.v1.Staging
 	11, // 9: gleaner.v1.JobSpec.checkpoint:type_name -> gleaner.v1.CheckpointPolicy
 	13, // 10: gleaner.v1.NodeAllocation.devices:type_name -> gleaner.v1.AllocatedDevice
-	4,  // 11: gleaner.v1.Job.id:type_name -> gleaner.v1.JobId
-	7,  // 12: gleaner.v1.Job.waiting_tasks:type_name -> gleaner.v1.ArraySpec
-	12, // 13: gleaner.v1.Job.spec:type_name -> gleaner.v1.JobSpec
-	15, // 14: gleaner.v1.Job.owner:type_name -> gleaner.v1.Identity
-	0,  // 15: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
-	14, // 16: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
-	16, // 17: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
-	18, // 18: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
-	22, // 19: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
-	23, // 20: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
-	23, // 21: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
-	19, // 22: gleaner.v1.JobSaved.moving:type_name -> gleaner.v1.MoveUnderWay
-	21, // 23: gleaner.v1.JobSaved.move_failed:type_name -> gleaner.v1.MoveFailure
-	20, // 24: gleaner.v1.MoveUnderWay.tries:type_name -> gleaner.v1.MoveTry
-	20, // 25: gleaner.v1.MoveFailure.tries:type_name -> gleaner.v1.MoveTry
-	24, // 26: gleaner.v1.SavedImage.allocs:type_name -> gleaner.v1.SavedAlloc
-	26, // 27: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
-	2,  // 28: gleaner.v1.JobChange.network:type_name -> gleaner.v1.Network
-	6,  // 29: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	18, // 11: gleaner.v1.NodeSteps.steps:type_name -> gleaner.v1.StepPart
+	4,  // 12: gleaner.v1.Job.id:type_name -> gleaner.v1.JobId
+	7,  // 13: gleaner.v1.Job.waiting_tasks:type_name -> gleaner.v1.ArraySpec
+	12, // 14: gleaner.v1.Job.spec:type_name -> gleaner.v1.JobSpec
+	15, // 15: gleaner.v1.Job.owner:type_name -> gleaner.v1.Identity
+	0,  // 16: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
+	14, // 17: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
+	16, // 18: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
+	20, // 19: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
+	24, // 20: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
+	25, // 21: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
+	25, // 22: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
+	21, // 23: gleaner.v1.JobSaved.moving:type_name -> gleaner.v1.MoveUnderWay
+	23, // 24: gleaner.v1.JobSaved.move_failed:type_name -> gleaner.v1.MoveFailure
+	22, // 25: gleaner.v1.MoveUnderWay.tries:type_name -> gleaner.v1.MoveTry
+	22, // 26: gleaner.v1.MoveFailure.tries:type_name -> gleaner.v1.MoveTry
+	26, // 27: gleaner.v1.SavedImage.allocs:type_name -> gleaner.v1.SavedAlloc
+	28, // 28: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
+	2,  // 29: gleaner.v1.JobChange.network:type_name -> gleaner.v1.Network
+	6,  // 30: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_job_proto_init() }
@@ -3584,15 +3931,15 @@ func file_gleaner_v1_job_proto_init() {
 	}
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[21].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[15].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_job_proto_rawDesc), len(file_gleaner_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

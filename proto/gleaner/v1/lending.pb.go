@@ -56,10 +56,15 @@ type Lending struct {
 	// What guests send in a second, and what they receive, in bytes, all together and over
 	// the network; 0 = no limit (which is the default).
 	GuestNetworkBytes uint64 `protobuf:"varint,14,opt,name=guest_network_bytes,json=guestNetworkBytes,proto3" json:"guest_network_bytes,omitempty"`
-	By                string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
-	AtMs              int64  `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What each GPU draws that a guest has, in watts; 0 = no limit (which is the default).
+	GuestPowerWatts uint32 `protobuf:"varint,15,opt,name=guest_power_watts,json=guestPowerWatts,proto3" json:"guest_power_watts,omitempty"`
+	// What guests read from each disk in a second, and what they write there, in bytes, all
+	// together; 0 = no limit (which is the default).
+	GuestIoBytes  uint64 `protobuf:"varint,16,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`
+	By            string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
+	AtMs          int64  `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Lending) Reset() {
@@ -186,6 +191,20 @@ func (x *Lending) GetQuietS() uint32 {
 func (x *Lending) GetGuestNetworkBytes() uint64 {
 	if x != nil {
 		return x.GuestNetworkBytes
+	}
+	return 0
+}
+
+func (x *Lending) GetGuestPowerWatts() uint32 {
+	if x != nil {
+		return x.GuestPowerWatts
+	}
+	return 0
+}
+
+func (x *Lending) GetGuestIoBytes() uint64 {
+	if x != nil {
+		return x.GuestIoBytes
 	}
 	return 0
 }
@@ -588,7 +607,7 @@ var File_gleaner_v1_lending_proto protoreflect.FileDescriptor
 const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/lending.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\x9a\x04\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xec\x04\n" +
 	"\aLending\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
 	"\tnotice_ms\x18\x02 \x01(\rR\bnoticeMs\x12\x1c\n" +
@@ -605,7 +624,9 @@ const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\rmax_unsaved_s\x18\v \x01(\rR\vmaxUnsavedS\x126\n" +
 	"\btriggers\x18\f \x03(\x0e2\x1a.gleaner.v1.ReclaimTriggerR\btriggers\x12\x17\n" +
 	"\aquiet_s\x18\r \x01(\rR\x06quietS\x12.\n" +
-	"\x13guest_network_bytes\x18\x0e \x01(\x04R\x11guestNetworkBytes\x12\x0e\n" +
+	"\x13guest_network_bytes\x18\x0e \x01(\x04R\x11guestNetworkBytes\x12*\n" +
+	"\x11guest_power_watts\x18\x0f \x01(\rR\x0fguestPowerWatts\x12$\n" +
+	"\x0eguest_io_bytes\x18\x10 \x01(\x04R\fguestIoBytes\x12\x0e\n" +
 	"\x02by\x18\x14 \x01(\tR\x02by\x12\x13\n" +
 	"\x05at_ms\x18\x15 \x01(\x03R\x04atMs\"\xf1\x01\n" +
 	"\vOwnerReport\x12\x14\n" +

@@ -1709,6 +1709,7 @@ type AllocEnded struct {
 	Usage         *Usage                 `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
 	StartMs       int64                  `protobuf:"varint,7,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"` // of the first instruction of the script; 0 = it never ran
 	EndMs         int64                  `protobuf:"varint,8,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	Steps         *NodeSteps             `protobuf:"bytes,180,opt,name=steps,proto3" json:"steps,omitempty"` // what its steps did here
 	Freed         *HardwareFreed         `protobuf:"bytes,600,opt,name=freed,proto3" json:"freed,omitempty"` // if it was told to end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1798,6 +1799,13 @@ func (x *AllocEnded) GetEndMs() int64 {
 		return x.EndMs
 	}
 	return 0
+}
+
+func (x *AllocEnded) GetSteps() *NodeSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
 }
 
 func (x *AllocEnded) GetFreed() *HardwareFreed {
@@ -2779,10 +2787,12 @@ func (x *Direct) GetCertificate() []byte {
 	return nil
 }
 
-// Attach asks for process 1 of a running job, on the node of its batch script.
+// Attach asks for process 1 of a running job, on the node of its batch script or on
+// another one of the job's.
 type Attach struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobId                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Node          string                 `protobuf:"bytes,180,opt,name=node,proto3" json:"node,omitempty"` // "" = that of the batch script
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2822,6 +2832,13 @@ func (x *Attach) GetJob() *JobId {
 		return x.Job
 	}
 	return nil
+}
+
+func (x *Attach) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 // Attached is sent once that node has been asked. Data and half_close follow,
@@ -4078,7 +4095,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"AllocReady\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"9\n" +
 	"\fReleaseBatch\x12)\n" +
-	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\xc6\x02\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\xf4\x02\n" +
 	"\n" +
 	"AllocEnded\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12*\n" +
@@ -4089,7 +4106,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12'\n" +
 	"\x05usage\x18\x06 \x01(\v2\x11.gleaner.v1.UsageR\x05usage\x12\x19\n" +
 	"\bstart_ms\x18\a \x01(\x03R\astartMs\x12\x15\n" +
-	"\x06end_ms\x18\b \x01(\x03R\x05endMs\x120\n" +
+	"\x06end_ms\x18\b \x01(\x03R\x05endMs\x12,\n" +
+	"\x05steps\x18\xb4\x01 \x01(\v2\x15.gleaner.v1.NodeStepsR\x05steps\x120\n" +
 	"\x05freed\x18\xd8\x04 \x01(\v2\x19.gleaner.v1.HardwareFreedR\x05freed\">\n" +
 	"\x11EndedAcknowledged\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\x91\x01\n" +
@@ -4162,9 +4180,10 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04what\"D\n" +
 	"\x06Direct\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12 \n" +
-	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"-\n" +
+	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"B\n" +
 	"\x06Attach\x12#\n" +
-	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\"I\n" +
+	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\x12\x13\n" +
+	"\x04node\x18\xb4\x01 \x01(\tR\x04node\"I\n" +
 	"\bAttached\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
@@ -4363,6 +4382,7 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*NodeAllocation)(nil),      // 53: gleaner.v1.NodeAllocation
 	(*Outside)(nil),             // 54: gleaner.v1.Outside
 	(*Usage)(nil),               // 55: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 56: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -4420,50 +4440,51 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	5,  // 52: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
 	0,  // 53: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
 	55, // 54: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	20, // 55: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 56: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 57: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 58: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 59: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 60: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	20, // 61: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 62: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	48, // 63: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 64: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	31, // 65: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	28, // 66: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	29, // 67: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	30, // 68: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	27, // 69: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	49, // 70: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 71: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 72: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	32, // 73: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 74: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 75: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 76: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 77: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	32, // 78: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 79: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 80: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 81: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 82: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	32, // 83: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12, // 84: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	32, // 85: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	32, // 86: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	32, // 87: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	32, // 88: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	32, // 89: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,  // 90: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	26, // 91: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 92: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	26, // 93: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	92, // [92:94] is the sub-list for method output_type
-	90, // [90:92] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	56, // 55: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	20, // 56: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 57: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 58: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 59: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 60: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 61: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	20, // 62: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 63: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	48, // 64: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 65: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	31, // 66: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	28, // 67: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	29, // 68: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	30, // 69: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	27, // 70: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	49, // 71: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 72: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 73: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	32, // 74: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 75: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 76: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 77: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 78: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	32, // 79: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 80: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 81: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 82: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 83: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	32, // 84: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12, // 85: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	32, // 86: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	32, // 87: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	32, // 88: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	32, // 89: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	32, // 90: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,  // 91: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	26, // 92: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 93: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	26, // 94: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	93, // [93:95] is the sub-list for method output_type
+	91, // [91:93] is the sub-list for method input_type
+	91, // [91:91] is the sub-list for extension type_name
+	91, // [91:91] is the sub-list for extension extendee
+	0,  // [0:91] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }

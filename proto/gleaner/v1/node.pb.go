@@ -298,8 +298,15 @@ type Inventory struct {
 	// Whether the node can bound what guests send and receive, and if not, why.
 	BoundsNetwork  bool   `protobuf:"varint,41,opt,name=bounds_network,json=boundsNetwork,proto3" json:"bounds_network,omitempty"`
 	NoNetworkBound string `protobuf:"bytes,42,opt,name=no_network_bound,json=noNetworkBound,proto3" json:"no_network_bound,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Likewise what its GPUs draw, and the least watts that all of them take as a bound; and
+	// what guests read from and write to disks.
+	BoundsPower     bool   `protobuf:"varint,43,opt,name=bounds_power,json=boundsPower,proto3" json:"bounds_power,omitempty"`
+	NoPowerBound    string `protobuf:"bytes,44,opt,name=no_power_bound,json=noPowerBound,proto3" json:"no_power_bound,omitempty"`
+	LeastPowerWatts uint32 `protobuf:"varint,45,opt,name=least_power_watts,json=leastPowerWatts,proto3" json:"least_power_watts,omitempty"`
+	BoundsIo        bool   `protobuf:"varint,46,opt,name=bounds_io,json=boundsIo,proto3" json:"bounds_io,omitempty"`
+	NoIoBound       string `protobuf:"bytes,47,opt,name=no_io_bound,json=noIoBound,proto3" json:"no_io_bound,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -496,6 +503,41 @@ func (x *Inventory) GetBoundsNetwork() bool {
 func (x *Inventory) GetNoNetworkBound() string {
 	if x != nil {
 		return x.NoNetworkBound
+	}
+	return ""
+}
+
+func (x *Inventory) GetBoundsPower() bool {
+	if x != nil {
+		return x.BoundsPower
+	}
+	return false
+}
+
+func (x *Inventory) GetNoPowerBound() string {
+	if x != nil {
+		return x.NoPowerBound
+	}
+	return ""
+}
+
+func (x *Inventory) GetLeastPowerWatts() uint32 {
+	if x != nil {
+		return x.LeastPowerWatts
+	}
+	return 0
+}
+
+func (x *Inventory) GetBoundsIo() bool {
+	if x != nil {
+		return x.BoundsIo
+	}
+	return false
+}
+
+func (x *Inventory) GetNoIoBound() string {
+	if x != nil {
+		return x.NoIoBound
 	}
 	return ""
 }
@@ -1379,7 +1421,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xb4\x06\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xe6\a\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1406,7 +1448,12 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\vpark_bounds\x18( \x03(\v2\x15.gleaner.v1.ParkBoundR\n" +
 	"parkBounds\x12%\n" +
 	"\x0ebounds_network\x18) \x01(\bR\rboundsNetwork\x12(\n" +
-	"\x10no_network_bound\x18* \x01(\tR\x0enoNetworkBound\"r\n" +
+	"\x10no_network_bound\x18* \x01(\tR\x0enoNetworkBound\x12!\n" +
+	"\fbounds_power\x18+ \x01(\bR\vboundsPower\x12$\n" +
+	"\x0eno_power_bound\x18, \x01(\tR\fnoPowerBound\x12*\n" +
+	"\x11least_power_watts\x18- \x01(\rR\x0fleastPowerWatts\x12\x1b\n" +
+	"\tbounds_io\x18. \x01(\bR\bboundsIo\x12\x1e\n" +
+	"\vno_io_bound\x18/ \x01(\tR\tnoIoBound\"r\n" +
 	"\tParkBound\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x19\n" +

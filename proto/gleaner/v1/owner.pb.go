@@ -36,6 +36,8 @@ type OwnerRules struct {
 	Triggers          []ReclaimTrigger       `protobuf:"varint,5,rep,packed,name=triggers,proto3,enum=gleaner.v1.ReclaimTrigger" json:"triggers,omitempty"`        // of the node: GPU_PROCESS, LOGIN
 	QuietS            uint32                 `protobuf:"varint,6,opt,name=quiet_s,json=quietS,proto3" json:"quiet_s,omitempty"`                                    // how long these have to be quiet before their hold ends; 0 = 15 minutes
 	GuestNetworkBytes uint64                 `protobuf:"varint,7,opt,name=guest_network_bytes,json=guestNetworkBytes,proto3" json:"guest_network_bytes,omitempty"` // as in Lending; 0 = no limit
+	GuestPowerWatts   uint32                 `protobuf:"varint,8,opt,name=guest_power_watts,json=guestPowerWatts,proto3" json:"guest_power_watts,omitempty"`       // likewise
+	GuestIoBytes      uint64                 `protobuf:"varint,9,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`                // likewise
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -115,6 +117,20 @@ func (x *OwnerRules) GetQuietS() uint32 {
 func (x *OwnerRules) GetGuestNetworkBytes() uint64 {
 	if x != nil {
 		return x.GuestNetworkBytes
+	}
+	return 0
+}
+
+func (x *OwnerRules) GetGuestPowerWatts() uint32 {
+	if x != nil {
+		return x.GuestPowerWatts
+	}
+	return 0
+}
+
+func (x *OwnerRules) GetGuestIoBytes() uint64 {
+	if x != nil {
+		return x.GuestIoBytes
 	}
 	return 0
 }
@@ -562,7 +578,7 @@ var File_gleaner_v1_owner_proto protoreflect.FileDescriptor
 const file_gleaner_v1_owner_proto_rawDesc = "" +
 	"\n" +
 	"\x16gleaner/v1/owner.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xf4\x01\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xc6\x02\n" +
 	"\n" +
 	"OwnerRules\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1a\n" +
@@ -571,7 +587,9 @@ const file_gleaner_v1_owner_proto_rawDesc = "" +
 	"\tnotice_ms\x18\x04 \x01(\rR\bnoticeMs\x126\n" +
 	"\btriggers\x18\x05 \x03(\x0e2\x1a.gleaner.v1.ReclaimTriggerR\btriggers\x12\x17\n" +
 	"\aquiet_s\x18\x06 \x01(\rR\x06quietS\x12.\n" +
-	"\x13guest_network_bytes\x18\a \x01(\x04R\x11guestNetworkBytes\"\x93\x01\n" +
+	"\x13guest_network_bytes\x18\a \x01(\x04R\x11guestNetworkBytes\x12*\n" +
+	"\x11guest_power_watts\x18\b \x01(\rR\x0fguestPowerWatts\x12$\n" +
+	"\x0eguest_io_bytes\x18\t \x01(\x04R\fguestIoBytes\"\x93\x01\n" +
 	"\tNodeHolds\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
 	"\x05holds\x18\x02 \x03(\v2\x14.gleaner.v1.NodeHoldR\x05holds\x12\x1a\n" +

@@ -262,6 +262,351 @@ func (x *NodeLease) GetFrozenAllocs() uint32 {
 	return 0
 }
 
+// DiagnoseRequest: operators and administrators may reset the counts, after they were
+// answered.
+type DiagnoseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reset_        bool                   `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiagnoseRequest) Reset() {
+	*x = DiagnoseRequest{}
+	mi := &file_gleaner_v1_status_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiagnoseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiagnoseRequest) ProtoMessage() {}
+
+func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_status_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiagnoseRequest.ProtoReflect.Descriptor instead.
+func (*DiagnoseRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_status_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DiagnoseRequest) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
+// DiagnoseResponse is what sdiag(1) tells, of the controller that leads.
+type DiagnoseResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	NowMs          int64                  `protobuf:"varint,1,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	SinceMs        int64                  `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`             // of what is counted
+	RequestsNow    uint32                 `protobuf:"varint,3,opt,name=requests_now,json=requestsNow,proto3" json:"requests_now,omitempty"` // that are being answered
+	NodesConnected uint32                 `protobuf:"varint,4,opt,name=nodes_connected,json=nodesConnected,proto3" json:"nodes_connected,omitempty"`
+	OrdersWaiting  uint32                 `protobuf:"varint,5,opt,name=orders_waiting,json=ordersWaiting,proto3" json:"orders_waiting,omitempty"` // messages that wait to be sent to nodes
+	RunsWaiting    uint32                 `protobuf:"varint,6,opt,name=runs_waiting,json=runsWaiting,proto3" json:"runs_waiting,omitempty"`       // that wait for the databases of history
+	Submitted      uint64                 `protobuf:"varint,7,opt,name=submitted,proto3" json:"submitted,omitempty"`
+	Started        uint64                 `protobuf:"varint,8,opt,name=started,proto3" json:"started,omitempty"`
+	Completed      uint64                 `protobuf:"varint,9,opt,name=completed,proto3" json:"completed,omitempty"`
+	Cancelled      uint64                 `protobuf:"varint,10,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Failed         uint64                 `protobuf:"varint,11,opt,name=failed,proto3" json:"failed,omitempty"`
+	Pending        uint64                 `protobuf:"varint,12,opt,name=pending,proto3" json:"pending,omitempty"` // now
+	Running        uint64                 `protobuf:"varint,13,opt,name=running,proto3" json:"running,omitempty"`
+	// Passes of the scheduler: each plans starts in order and fills holes.
+	Passes         uint64          `protobuf:"varint,14,opt,name=passes,proto3" json:"passes,omitempty"`
+	LastUs         uint64          `protobuf:"varint,15,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"`
+	MaxUs          uint64          `protobuf:"varint,16,opt,name=max_us,json=maxUs,proto3" json:"max_us,omitempty"`
+	TotalUs        uint64          `protobuf:"varint,17,opt,name=total_us,json=totalUs,proto3" json:"total_us,omitempty"`
+	LastMs         int64           `protobuf:"varint,18,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"`                         // when the last began; 0 = there was none
+	Depth          uint64          `protobuf:"varint,19,opt,name=depth,proto3" json:"depth,omitempty"`                                         // jobs that waited in the last
+	Depths         uint64          `protobuf:"varint,20,opt,name=depths,proto3" json:"depths,omitempty"`                                       // in all together
+	Backfilled     uint64          `protobuf:"varint,21,opt,name=backfilled,proto3" json:"backfilled,omitempty"`                               // starts that passed a job of higher priority
+	BackfilledEver uint64          `protobuf:"varint,22,opt,name=backfilled_ever,json=backfilledEver,proto3" json:"backfilled_ever,omitempty"` // since the controller started
+	Methods        []*RequestCount `protobuf:"bytes,23,rep,name=methods,proto3" json:"methods,omitempty"`                                      // by name
+	Users          []*RequestCount `protobuf:"bytes,24,rep,name=users,proto3" json:"users,omitempty"`                                          // by uid; none where private_data hides them
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DiagnoseResponse) Reset() {
+	*x = DiagnoseResponse{}
+	mi := &file_gleaner_v1_status_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiagnoseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiagnoseResponse) ProtoMessage() {}
+
+func (x *DiagnoseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_status_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiagnoseResponse.ProtoReflect.Descriptor instead.
+func (*DiagnoseResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_status_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DiagnoseResponse) GetNowMs() int64 {
+	if x != nil {
+		return x.NowMs
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetRequestsNow() uint32 {
+	if x != nil {
+		return x.RequestsNow
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetNodesConnected() uint32 {
+	if x != nil {
+		return x.NodesConnected
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetOrdersWaiting() uint32 {
+	if x != nil {
+		return x.OrdersWaiting
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetRunsWaiting() uint32 {
+	if x != nil {
+		return x.RunsWaiting
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetSubmitted() uint64 {
+	if x != nil {
+		return x.Submitted
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetCancelled() uint64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetPending() uint64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetRunning() uint64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetPasses() uint64 {
+	if x != nil {
+		return x.Passes
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetLastUs() uint64 {
+	if x != nil {
+		return x.LastUs
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetMaxUs() uint64 {
+	if x != nil {
+		return x.MaxUs
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetTotalUs() uint64 {
+	if x != nil {
+		return x.TotalUs
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetLastMs() int64 {
+	if x != nil {
+		return x.LastMs
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetDepth() uint64 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetDepths() uint64 {
+	if x != nil {
+		return x.Depths
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetBackfilled() uint64 {
+	if x != nil {
+		return x.Backfilled
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetBackfilledEver() uint64 {
+	if x != nil {
+		return x.BackfilledEver
+	}
+	return 0
+}
+
+func (x *DiagnoseResponse) GetMethods() []*RequestCount {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
+func (x *DiagnoseResponse) GetUsers() []*RequestCount {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+// RequestCount is how often something was asked, and how long the answers took together.
+type RequestCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the method, or the user; "" = users beyond the bound
+	Uid           uint32                 `protobuf:"varint,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	TotalUs       uint64                 `protobuf:"varint,4,opt,name=total_us,json=totalUs,proto3" json:"total_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestCount) Reset() {
+	*x = RequestCount{}
+	mi := &file_gleaner_v1_status_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestCount) ProtoMessage() {}
+
+func (x *RequestCount) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_status_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestCount.ProtoReflect.Descriptor instead.
+func (*RequestCount) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_status_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RequestCount) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RequestCount) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
+func (x *RequestCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *RequestCount) GetTotalUs() uint64 {
+	if x != nil {
+		return x.TotalUs
+	}
+	return 0
+}
+
 var File_gleaner_v1_status_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_status_proto_rawDesc = "" +
@@ -289,7 +634,42 @@ const file_gleaner_v1_status_proto_rawDesc = "" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x15\n" +
 	"\x06age_ms\x18\x03 \x01(\x03R\x05ageMs\x12\x17\n" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12#\n" +
-	"\rfrozen_allocs\x18\x05 \x01(\rR\ffrozenAllocsB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\rfrozen_allocs\x18\x05 \x01(\rR\ffrozenAllocs\"'\n" +
+	"\x0fDiagnoseRequest\x12\x14\n" +
+	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xf1\x05\n" +
+	"\x10DiagnoseResponse\x12\x15\n" +
+	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x19\n" +
+	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12!\n" +
+	"\frequests_now\x18\x03 \x01(\rR\vrequestsNow\x12'\n" +
+	"\x0fnodes_connected\x18\x04 \x01(\rR\x0enodesConnected\x12%\n" +
+	"\x0eorders_waiting\x18\x05 \x01(\rR\rordersWaiting\x12!\n" +
+	"\fruns_waiting\x18\x06 \x01(\rR\vrunsWaiting\x12\x1c\n" +
+	"\tsubmitted\x18\a \x01(\x04R\tsubmitted\x12\x18\n" +
+	"\astarted\x18\b \x01(\x04R\astarted\x12\x1c\n" +
+	"\tcompleted\x18\t \x01(\x04R\tcompleted\x12\x1c\n" +
+	"\tcancelled\x18\n" +
+	" \x01(\x04R\tcancelled\x12\x16\n" +
+	"\x06failed\x18\v \x01(\x04R\x06failed\x12\x18\n" +
+	"\apending\x18\f \x01(\x04R\apending\x12\x18\n" +
+	"\arunning\x18\r \x01(\x04R\arunning\x12\x16\n" +
+	"\x06passes\x18\x0e \x01(\x04R\x06passes\x12\x17\n" +
+	"\alast_us\x18\x0f \x01(\x04R\x06lastUs\x12\x15\n" +
+	"\x06max_us\x18\x10 \x01(\x04R\x05maxUs\x12\x19\n" +
+	"\btotal_us\x18\x11 \x01(\x04R\atotalUs\x12\x17\n" +
+	"\alast_ms\x18\x12 \x01(\x03R\x06lastMs\x12\x14\n" +
+	"\x05depth\x18\x13 \x01(\x04R\x05depth\x12\x16\n" +
+	"\x06depths\x18\x14 \x01(\x04R\x06depths\x12\x1e\n" +
+	"\n" +
+	"backfilled\x18\x15 \x01(\x04R\n" +
+	"backfilled\x12'\n" +
+	"\x0fbackfilled_ever\x18\x16 \x01(\x04R\x0ebackfilledEver\x122\n" +
+	"\amethods\x18\x17 \x03(\v2\x18.gleaner.v1.RequestCountR\amethods\x12.\n" +
+	"\x05users\x18\x18 \x03(\v2\x18.gleaner.v1.RequestCountR\x05users\"e\n" +
+	"\fRequestCount\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x19\n" +
+	"\btotal_us\x18\x04 \x01(\x04R\atotalUsB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_status_proto_rawDescOnce sync.Once
@@ -303,21 +683,26 @@ func file_gleaner_v1_status_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_status_proto_rawDescData
 }
 
-var file_gleaner_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_gleaner_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_gleaner_v1_status_proto_goTypes = []any{
-	(*StatusRequest)(nil),  // 0: gleaner.v1.StatusRequest
-	(*StatusResponse)(nil), // 1: gleaner.v1.StatusResponse
-	(*NodeLease)(nil),      // 2: gleaner.v1.NodeLease
-	(*Peer)(nil),           // 3: gleaner.v1.Peer
+	(*StatusRequest)(nil),    // 0: gleaner.v1.StatusRequest
+	(*StatusResponse)(nil),   // 1: gleaner.v1.StatusResponse
+	(*NodeLease)(nil),        // 2: gleaner.v1.NodeLease
+	(*DiagnoseRequest)(nil),  // 3: gleaner.v1.DiagnoseRequest
+	(*DiagnoseResponse)(nil), // 4: gleaner.v1.DiagnoseResponse
+	(*RequestCount)(nil),     // 5: gleaner.v1.RequestCount
+	(*Peer)(nil),             // 6: gleaner.v1.Peer
 }
 var file_gleaner_v1_status_proto_depIdxs = []int32{
-	3, // 0: gleaner.v1.StatusResponse.peers:type_name -> gleaner.v1.Peer
+	6, // 0: gleaner.v1.StatusResponse.peers:type_name -> gleaner.v1.Peer
 	2, // 1: gleaner.v1.StatusResponse.leases:type_name -> gleaner.v1.NodeLease
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 2: gleaner.v1.DiagnoseResponse.methods:type_name -> gleaner.v1.RequestCount
+	5, // 3: gleaner.v1.DiagnoseResponse.users:type_name -> gleaner.v1.RequestCount
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_status_proto_init() }
@@ -332,7 +717,7 @@ func file_gleaner_v1_status_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_status_proto_rawDesc), len(file_gleaner_v1_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
