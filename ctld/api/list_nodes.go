@@ -98,6 +98,9 @@ func (s *Controller) ListPartitions(ctx context.Context, _ *pb.ListPartitionsReq
 	for _, partition := range policy.Partitions {
 		partition.PreemptMode = cmp.Or(partition.PreemptMode, policy.Preempt.Mode) // the one in force
 		partition.Network = cmp.Or(partition.Network, policy.Network)
+		if in, known := view.Policy().Partition(partition.Name); known {
+			partition.Outside = view.Policy().OutsideOf(in).Message()
+		}
 		partition.DefaultMemoryPerCpuBytes = cmp.Or(partition.DefaultMemoryPerCpuBytes, policy.DefaultMemoryPerCpuBytes)
 		partition.DefaultMemoryPerGpuBytes = cmp.Or(partition.DefaultMemoryPerGpuBytes, policy.DefaultMemoryPerGpuBytes)
 	}

@@ -27,7 +27,7 @@ var public = map[string]string{
 		constraint exclusive cpus_per_gpu memory_per_gpu_bytes tasks_per_gpu switches switches_wait_s exclusive_user all_memory hold requeue nice array
 		signal dependency begin_ms deadline_ms licenses kill_on_invalid_dependency priority contiguous spread_job use_min_nodes network checkpoint reservations`,
 	"GpuRequest":       `scope count model shares_per_device`,
-	"CheckpointPolicy": `mode interval_s interval_auto directory`,
+	"CheckpointPolicy": `mode interval_s interval_auto directory connections`,
 	"Identity":         `uid gid user group uid_domain`,
 	"NodeAllocation":   `node cpu_ids memory_bytes devices tasks released tmp_bytes`,
 	"AllocatedDevice":  `node device_id shares parent_id model index`,

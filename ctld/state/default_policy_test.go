@@ -40,7 +40,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"def_mem_per_cpu": "2G", "def_mem_per_gpu": "", "allow_root_jobs": main.AllowRootJobs, "lease_action": main.LeaseAction,
 			"allow_groups": []any{}, "allow_accounts": []any{}, "allow_qos": []any{},
 			"priority_job_factor": int64(main.jobFactor()), "tres_billing_weights": "", "qos": main.QOS,
-			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "", "network": "", "bf_checkpoint": main.BfCheckpoint,
+			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "", "network": "", "network_allow": []any{}, "network_rate": "", "bf_checkpoint": main.BfCheckpoint,
 		}},
 		"priority": map[string]any{
 			"weight_age": int64(p.Priority.WeightAge), "weight_assoc": int64(p.Priority.WeightAssociation),
@@ -57,7 +57,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"replay_runs": int64(p.Scheduler.replayRuns()), "replay_age": "28-0",
 		},
 		"accounting":   map[string]any{"enforce": []any{}},
-		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(),
+		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(), "network_allow": []any{}, "network_rate": "",
 	}
 	if d := cmp.Diff(want, documented); d != "" {
 		t.Error(d)

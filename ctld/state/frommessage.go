@@ -147,7 +147,7 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 		MaxArraySize: message.GetMaxArraySize(), MaxJobCount: message.GetMaxJobCount(), LeaseS: message.GetLeaseS(),
 		LeaseMarginS: message.GetLeaseMarginS(), ImageWait: message.GetImageWaitS(),
 		RequeueExit: fromRanges(message.GetRequeueExit()), RequeueExitHold: fromRanges(message.GetRequeueExitHold()),
-		PrivateData: message.GetPrivateData(), Network: networkRuleOf(message.GetNetwork()),
+		PrivateData: message.GetPrivateData(), Network: networkRuleOf(message.GetNetwork()), Outside: outsideFromMessage(message.GetOutside()),
 		DefaultMemory:        DefaultMemory{PerCPU: message.GetDefaultMemoryPerCpuBytes(), PerGPU: message.GetDefaultMemoryPerGpuBytes()},
 		MaxSubmitJobsPerUser: message.GetMaxSubmitJobsPerUser(), Rate: rateFromMessage(message.GetRateLimit()),
 	}
@@ -156,7 +156,7 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 			Name: p.GetName(), Nodes: p.GetNodes(), Default: p.GetIsDefault(), Up: p.GetUp(),
 			MaxTimeS: p.GetMaxTimeS(), DefaultTimeS: p.GetDefaultTimeS(), PriorityTier: p.GetPriorityTier(),
 			DefaultMemoryPerCPU: p.GetDefaultMemoryPerCpuBytes(), DefaultMemoryPerGPU: p.GetDefaultMemoryPerGpuBytes(), AllowRootJobs: p.GetAllowRootJobs(),
-			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(), Network: networkRuleOf(p.GetNetwork()),
+			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(), Network: networkRuleOf(p.GetNetwork()), Outside: outsideFromMessage(p.GetOutside()),
 		})
 		policy.Partitions[len(policy.Partitions)-1].readShares(p)
 	}

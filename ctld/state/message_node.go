@@ -102,7 +102,7 @@ func PartitionMessage(p *Partition) *pb.Partition {
 		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, Up: p.Up,
 		MaxTimeS: p.MaxTimeS, DefaultTimeS: p.DefaultTimeS, PriorityTier: p.PriorityTier,
 		DefaultMemoryPerCpuBytes: p.DefaultMemoryPerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemoryPerGPU, AllowRootJobs: p.AllowRootJobs,
-		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups, Network: p.Network.String(),
+		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups, Network: p.Network.String(), Outside: p.Outside.Message(),
 	}
 	p.writeShares(message)
 	return message
@@ -115,7 +115,7 @@ func PolicyMessage(p *Policy) *pb.Policy {
 		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
 		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(), ImageWaitS: p.ImageWaitS(),
 		RequeueExit: toRanges(p.RequeueExit), RequeueExitHold: toRanges(p.RequeueExitHold),
-		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(),
+		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(), Outside: p.Outside.Message(),
 		DefaultMemoryPerCpuBytes: p.DefaultMemory.PerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemory.PerGPU,
 		MaxSubmitJobsPerUser: p.MaxSubmitJobs(), RateLimit: p.Rate.message(),
 	}

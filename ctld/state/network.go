@@ -83,5 +83,5 @@ func (p *Policy) normalizeNetwork() error {
 		_, err := spec.NetworkRule("?")
 		return err
 	}
-	return nil
+	return p.Outside.normalize()
 }

@@ -53,6 +53,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs
+		order.Outside = t.policy.OutsideOf(partition).Message()
 	}
 	if job.Run.Fence {
 		order.LeaseAction = LeaseFence

@@ -46,6 +46,9 @@ type Policy struct {
 	// Network is the rule of partitions without one: see SiteNetwork.
 	Network NetworkRule `cbor:"24,keyasint,omitempty"`
 
+	// Outside is what partitions leave out of theirs: see OutsideOf.
+	Outside Outside `cbor:"190,keyasint,omitzero"`
+
 	// DefaultMemory is that of partitions without one: see DefaultMemoryOf.
 	DefaultMemory DefaultMemory `cbor:"25,keyasint,omitzero"`
 	// What one user may have and request; zeros are defaults: see
@@ -96,6 +99,7 @@ type Partition struct {
 	AllowQOS          []string      `cbor:"18,keyasint,omitempty"` // none = all
 	Exclusive         ExclusiveKind `cbor:"19,keyasint,omitempty"`
 	Network           NetworkRule   `cbor:"20,keyasint,omitempty"` // see NetworkOf
+	Outside           Outside       `cbor:"190,keyasint,omitzero"` // see OutsideOf
 
 	DefaultMemoryPerGPU uint64 `cbor:"21,keyasint,omitempty"` // bytes; 0 = the policy's
 

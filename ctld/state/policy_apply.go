@@ -212,6 +212,9 @@ func normalizePartition(p *Partition) error {
 		_, err := spec.NetworkRule("?")
 		return err
 	}
+	if err := p.Outside.normalize(); err != nil {
+		return err
+	}
 	if p.DefaultTimeS > p.MaxTimeS {
 		return fmt.Errorf("default_time is longer than max_time: lower one or raise the other")
 	}

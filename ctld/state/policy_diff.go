@@ -67,7 +67,7 @@ func policySettings(p *Policy) []setting {
 		{"private_data", strings.Join(p.PrivateData, ",")},
 		{"network", p.SiteNetwork().String()},
 		{"max_submit_jobs_per_user", fmt.Sprint(p.MaxSubmitJobs())},
-	}, append(p.DefaultMemory.settings(), p.Rate.settings()...)...)
+	}, slices.Concat(p.Outside.settings(), p.DefaultMemory.settings(), p.Rate.settings())...)
 }
 
 func partitionSettings(p *Partition, exists bool) []setting {
@@ -90,7 +90,7 @@ func partitionSettings(p *Partition, exists bool) []setting {
 		{"lease_action", p.LeaseAction},
 		{"allow_groups", strings.Join(p.AllowGroups, ",")},
 		{"network", p.Network.String()},
-	}, append(memory.settings(), p.shareSettings()...)...)
+	}, slices.Concat(p.Outside.settings(), memory.settings(), p.shareSettings())...)
 }
 
 // diffShares lists the differences in the order of jobs, in licenses, owners and

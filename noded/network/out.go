@@ -123,7 +123,7 @@ func (o *Out) link(job *side) error {
 	if err := join(node, job, &o.plan, alias, node.mtu(uplinks)); err != nil {
 		return err
 	}
-	if o.dns == nil {
+	if o.dns == nil && !o.Policy.Nowhere() {
 		o.dns, err = serveDNS(job, o.Log)
 	}
 	return err

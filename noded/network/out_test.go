@@ -125,6 +125,10 @@ func newOutside(t *testing.T) *place {
 		t.Skip("needs root")
 	}
 	outside := newPlace(t, 0)
+	// Else its neighbours could not answer in the first second.
+	noDAD := func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0) }
+	must(t, noDAD())
+	outside.do(noDAD)
 	must(t, up("lo"))
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "up0"}, PeerName: "eth0", PeerNamespace: netlink.NsPid(outside.pid)}
 	must(t, netlink.LinkAdd(veth))

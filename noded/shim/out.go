@@ -3,6 +3,7 @@ package shim
 import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/network"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -15,12 +16,33 @@ func (p *alloc) prepareOut(spec *container.Spec) {
 	n := &p.settings.Network
 	p.out = network.New(network.Config{
 		Who: string(p.dir), Job: p.order.Alloc.Job, Node: p.settings.Node,
+		Policy: policyOf(p.order.Outside),
 		Ranges: n.Ranges, Alone: n.WhyNot != "" || !n.Ranges.V4.IsValid(), Log: p.log,
 	})
 	spec.Network = p.out
 	if !p.out.Alone {
 		spec.Resolver = network.Resolver()
 	}
+}
+
+// policyOf is what the controllers allow. A destination that this version does not know is
+// left out: less is allowed then.
+func policyOf(o *pb.Outside) network.Policy {
+	policy := network.Policy{BytesPerSecond: o.GetBytesPerSecond()}
+	if policy.BytesPerSecond == words.UnlimitedRate {
+		policy.BytesPerSecond = 0
+	}
+	allow := o.GetAllow()
+	if len(allow) == 0 || allow[0] == words.Everywhere {
+		return policy
+	}
+	policy.Closed = true
+	for _, text := range allow {
+		if d, err := words.ParseDestination(text); err == nil {
+			policy.Allow = append(policy.Allow, d)
+		}
+	}
+	return policy
 }
 
 // closeOut removes the way out: nothing of it stays on the node.

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -77,6 +78,64 @@ func port(text string) (uint16, error) {
 		err = strconv.ErrSyntax
 	}
 	return uint16(number), err
+}
+
+// ParseDestinations reads a list of destinations, or the word all or none alone, and
+// answers it as it is written.
+func ParseDestinations(list []string) ([]string, error) {
+	if len(list) > MaxDestinations {
+		return nil, fmt.Errorf("%d destinations are too many: at most %d", len(list), MaxDestinations)
+	}
+	written := make([]string, 0, len(list))
+	for _, text := range list {
+		if word := strings.ToLower(text); word == Everywhere || word == Nowhere {
+			if len(list) > 1 {
+				return nil, fmt.Errorf("%q stands alone: leave it out, or the others", word)
+			}
+			return []string{word}, nil
+		}
+		d, err := ParseDestination(text)
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, d.String())
+	}
+	return written, nil
+}
+
+// UnlimitedRate is a rate without a limit.
+const UnlimitedRate = math.MaxUint64
+
+// leastRate is below what a program can work with.
+const leastRate = 1 << 10
+
+// ParseRate reads "100M", bytes a second, or unlimited; "" is 0: nothing is said.
+func ParseRate(text string) (uint64, error) {
+	switch strings.ToLower(text) {
+	case "":
+		return 0, nil
+	case "unlimited":
+		return UnlimitedRate, nil
+	}
+	rate, err := ParseSize(text, 1)
+	if err == nil && rate < leastRate {
+		err = fmt.Errorf("%q is less than 1K", shorten(text))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: give bytes a second, such as 100M, or unlimited", err)
+	}
+	return rate, nil
+}
+
+// FormatRate is what ParseRate reads.
+func FormatRate(rate uint64) string {
+	switch rate {
+	case 0:
+		return ""
+	case UnlimitedRate:
+		return "unlimited"
+	}
+	return FormatSize(rate)
 }
 
 // String is what ParseDestination reads.

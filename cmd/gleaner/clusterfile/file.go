@@ -49,6 +49,7 @@ type clusterFile struct {
 	// What users see of themselves only, in words of PrivateData in slurm.conf(5).
 	PrivateData []string `toml:"private_data"`
 	Network     string   `toml:"network"`
+	outsideFile
 	// Of jobs that name no memory, where their partition does not say.
 	DefMemPerCPU string `toml:"def_mem_per_cpu"`
 	DefMemPerGPU string `toml:"def_mem_per_gpu"`
@@ -110,6 +111,9 @@ func Parse(text []byte) (*pb.Policy, error) {
 		policy.PrivateData = append(policy.PrivateData, word)
 	}
 	if policy.Network, err = spec.NetworkRule(cmp.Or(file.Network, "host")); err != nil {
+		return nil, err
+	}
+	if policy.Outside, err = file.outside(); err != nil {
 		return nil, err
 	}
 	if policy.DefaultMemoryPerCpuBytes, err = defaultMemory("def_mem_per_cpu", file.DefMemPerCPU); err != nil {

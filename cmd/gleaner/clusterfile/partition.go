@@ -23,6 +23,7 @@ type partitionFile struct {
 	LeaseAction   string   `toml:"lease_action"`
 	AllowGroups   []string `toml:"allow_groups"`
 	Network       string   `toml:"network"`
+	outsideFile
 
 	PriorityJobFactor *uint32  `toml:"priority_job_factor"`
 	BillingWeights    any      `toml:"tres_billing_weights"`
@@ -64,6 +65,9 @@ func (p *partitionFile) partition() (*pb.Partition, error) {
 	}
 	var err error
 	if partition.Network, err = spec.NetworkRule(p.Network); err != nil {
+		return nil, err
+	}
+	if partition.Outside, err = p.outside(); err != nil {
 		return nil, err
 	}
 	if p.MaxTime != "" {

@@ -46,6 +46,9 @@ func PartitionRecordOf(p *pb.Partition, nodes []*pb.Node, view *View) *Record {
 	r.Line(Item("JobDefaults", jobDefaults))
 	r.Line(memory, "MaxMemPerNode=UNLIMITED")
 	r.Line(Item("TRES", partitionTres(p, nodes, view)))
+	if o := p.Outside; o != nil {
+		r.Line(Item("NetworkAllow", cmp.Or(strings.Join(o.Allow, ","), spec.Everywhere)), Item("NetworkRate", cmp.Or(spec.FormatRate(o.BytesPerSecond), "unlimited")))
+	}
 	if p.BfCheckpoint {
 		r.Line("BfCheckpoint=YES")
 	}

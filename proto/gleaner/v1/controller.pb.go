@@ -2419,7 +2419,8 @@ type Policy struct {
 	ImageWaitS uint32 `protobuf:"varint,23,opt,name=image_wait_s,json=imageWaitS,proto3" json:"image_wait_s,omitempty"`
 	// What network jobs have where their partition does not say: host | private |
 	// private-only; "" = host.
-	Network string `protobuf:"bytes,24,opt,name=network,proto3" json:"network,omitempty"`
+	Network string   `protobuf:"bytes,24,opt,name=network,proto3" json:"network,omitempty"`
+	Outside *Outside `protobuf:"bytes,190,opt,name=outside,proto3" json:"outside,omitempty"` // where their partition does not say
 	// What a job that names no memory gets for each of its CPUs, or if it asks for GPUs
 	// for each of these, where its partition does not say; 0 = all memory of its nodes.
 	DefaultMemoryPerCpuBytes uint64 `protobuf:"varint,25,opt,name=default_memory_per_cpu_bytes,json=defaultMemoryPerCpuBytes,proto3" json:"default_memory_per_cpu_bytes,omitempty"`
@@ -2598,6 +2599,13 @@ func (x *Policy) GetNetwork() string {
 		return x.Network
 	}
 	return ""
+}
+
+func (x *Policy) GetOutside() *Outside {
+	if x != nil {
+		return x.Outside
+	}
+	return nil
 }
 
 func (x *Policy) GetDefaultMemoryPerCpuBytes() uint64 {
@@ -4320,7 +4328,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xa7\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xd7\n" +
 	"\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
@@ -4348,7 +4356,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\fprivate_data\x18\x16 \x03(\tR\vprivateData\x12 \n" +
 	"\fimage_wait_s\x18\x17 \x01(\rR\n" +
 	"imageWaitS\x12\x18\n" +
-	"\anetwork\x18\x18 \x01(\tR\anetwork\x12>\n" +
+	"\anetwork\x18\x18 \x01(\tR\anetwork\x12.\n" +
+	"\aoutside\x18\xbe\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12>\n" +
 	"\x1cdefault_memory_per_cpu_bytes\x18\x19 \x01(\x04R\x18defaultMemoryPerCpuBytes\x12>\n" +
 	"\x1cdefault_memory_per_gpu_bytes\x18\x1a \x01(\x04R\x18defaultMemoryPerGpuBytes\x126\n" +
 	"\x18max_submit_jobs_per_user\x18\x1b \x01(\rR\x14maxSubmitJobsPerUser\x124\n" +
@@ -4637,51 +4646,52 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*Partition)(nil),                  // 70: gleaner.v1.Partition
 	(*Lending)(nil),                    // 71: gleaner.v1.Lending
 	(*OwnerReport)(nil),                // 72: gleaner.v1.OwnerReport
-	(*ImageRules)(nil),                 // 73: gleaner.v1.ImageRules
-	(*CreateReservationRequest)(nil),   // 74: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 75: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 76: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 77: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 78: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 79: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 80: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 81: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 82: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 83: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 84: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 85: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 86: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 87: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 88: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 89: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 90: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 91: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 92: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 93: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 94: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 95: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 96: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 97: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 98: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 99: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 100: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 101: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 102: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 103: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 104: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 105: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 106: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 107: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 108: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 109: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 110: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 111: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 112: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 113: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 114: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 115: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 116: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 117: gleaner.v1.RecordCertificatesResponse
+	(*Outside)(nil),                    // 73: gleaner.v1.Outside
+	(*ImageRules)(nil),                 // 74: gleaner.v1.ImageRules
+	(*CreateReservationRequest)(nil),   // 75: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 76: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 77: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 78: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 79: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 80: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 81: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 82: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 83: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 84: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 85: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 86: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 87: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 88: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 89: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 90: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 91: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 92: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 93: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 94: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 95: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 96: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 97: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 98: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 99: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 100: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 101: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 102: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 103: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 104: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 105: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 106: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 107: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 108: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 109: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 110: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 111: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 112: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 113: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 114: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 115: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 116: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 117: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 118: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4730,113 +4740,114 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	43,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
 	68,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
 	68,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	39,  // 46: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	47,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	48,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	42,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	46,  // 50: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	73,  // 51: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
-	61,  // 52: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 53: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	51,  // 54: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 55: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	54,  // 56: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 57: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 58: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	69,  // 59: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	59,  // 60: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	60,  // 61: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 62: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 63: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 64: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 65: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 66: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 67: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 68: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 69: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 70: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 71: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 72: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 73: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 74: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 75: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 76: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	74,  // 77: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	75,  // 78: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	76,  // 79: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	77,  // 80: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	49,  // 81: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	52,  // 82: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	55,  // 83: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	57,  // 84: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	78,  // 85: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	79,  // 86: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	80,  // 87: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	81,  // 88: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	82,  // 89: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	83,  // 90: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	84,  // 91: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	85,  // 92: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	86,  // 93: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	87,  // 94: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	88,  // 95: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	89,  // 96: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	90,  // 97: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	91,  // 98: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 99: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	92,  // 100: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	93,  // 101: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	94,  // 102: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	95,  // 103: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	96,  // 104: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 105: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 106: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 107: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 108: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 109: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 110: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 111: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 112: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 113: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 114: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 115: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 116: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 117: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 118: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 119: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	97,  // 120: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	98,  // 121: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	99,  // 122: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	100, // 123: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 124: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 125: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 126: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 127: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	101, // 128: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	102, // 129: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	103, // 130: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	104, // 131: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	105, // 132: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	106, // 133: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	85,  // 134: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	107, // 135: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	108, // 136: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	109, // 137: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	110, // 138: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	111, // 139: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	112, // 140: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	113, // 141: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 142: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	92,  // 143: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	114, // 144: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	115, // 145: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	116, // 146: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	117, // 147: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	105, // [105:148] is the sub-list for method output_type
-	62,  // [62:105] is the sub-list for method input_type
-	62,  // [62:62] is the sub-list for extension type_name
-	62,  // [62:62] is the sub-list for extension extendee
-	0,   // [0:62] is the sub-list for field type_name
+	73,  // 46: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
+	39,  // 47: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	47,  // 48: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	48,  // 49: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	42,  // 50: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	46,  // 51: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	74,  // 52: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
+	61,  // 53: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 54: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	51,  // 55: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 56: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	54,  // 57: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 58: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	64,  // 59: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	69,  // 60: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	59,  // 61: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	60,  // 62: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 63: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 64: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 65: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 66: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 67: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 68: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 69: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 70: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 71: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 72: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 73: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 74: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 75: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 76: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 77: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	75,  // 78: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	76,  // 79: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	77,  // 80: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	78,  // 81: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	49,  // 82: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	52,  // 83: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	55,  // 84: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	57,  // 85: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	79,  // 86: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	80,  // 87: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	81,  // 88: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	82,  // 89: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	83,  // 90: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	84,  // 91: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	85,  // 92: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	86,  // 93: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	87,  // 94: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	88,  // 95: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	89,  // 96: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	90,  // 97: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	91,  // 98: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	92,  // 99: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 100: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	93,  // 101: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	94,  // 102: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	95,  // 103: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	96,  // 104: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	97,  // 105: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 106: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 107: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 108: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 109: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 110: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 111: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 112: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 113: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 114: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 115: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 116: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 117: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 118: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 119: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 120: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	98,  // 121: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	99,  // 122: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	100, // 123: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	101, // 124: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	50,  // 125: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	53,  // 126: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	56,  // 127: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	58,  // 128: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	102, // 129: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	103, // 130: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	104, // 131: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	105, // 132: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	106, // 133: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	107, // 134: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	86,  // 135: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	108, // 136: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	109, // 137: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	110, // 138: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	111, // 139: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	112, // 140: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	113, // 141: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	114, // 142: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 143: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	93,  // 144: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	115, // 145: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	116, // 146: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	117, // 147: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	118, // 148: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	106, // [106:149] is the sub-list for method output_type
+	63,  // [63:106] is the sub-list for method input_type
+	63,  // [63:63] is the sub-list for extension type_name
+	63,  // [63:63] is the sub-list for extension extendee
+	0,   // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }

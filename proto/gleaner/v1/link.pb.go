@@ -1421,7 +1421,8 @@ type StartAlloc struct {
 	// The addresses of a network that the job has between its nodes, "198.18.4.0/28"; "" =
 	// it has none. The allocation with index i has the address i + 1 in it, on
 	// whatever node, and keeps it when it resumes elsewhere.
-	Network       string `protobuf:"bytes,190,opt,name=network,proto3" json:"network,omitempty"`
+	Network       string   `protobuf:"bytes,190,opt,name=network,proto3" json:"network,omitempty"`
+	Outside       *Outside `protobuf:"bytes,191,opt,name=outside,proto3" json:"outside,omitempty"` // of a job with a network of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1622,6 +1623,13 @@ func (x *StartAlloc) GetNetwork() string {
 		return x.Network
 	}
 	return ""
+}
+
+func (x *StartAlloc) GetOutside() *Outside {
+	if x != nil {
+		return x.Outside
+	}
+	return nil
 }
 
 // AllocReady: the container is up, with its devices; a batch script of a gang
@@ -4251,7 +4259,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xe8\x06\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\x98\a\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4284,7 +4292,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\vimage_rules\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
 	"imageRules\x12\x18\n" +
 	"\aaccount\x18\x1e \x01(\tR\aaccount\x12\x19\n" +
-	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\"q\n" +
+	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\x12.\n" +
+	"\aoutside\x18\xbf\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\"q\n" +
 	"\n" +
 	"AllocReady\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x128\n" +
@@ -4593,8 +4602,9 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*Identity)(nil),            // 54: gleaner.v1.Identity
 	(*NodeAllocation)(nil),      // 55: gleaner.v1.NodeAllocation
 	(*ImageRules)(nil),          // 56: gleaner.v1.ImageRules
-	(*Usage)(nil),               // 57: gleaner.v1.Usage
-	(*NodeSteps)(nil),           // 58: gleaner.v1.NodeSteps
+	(*Outside)(nil),             // 57: gleaner.v1.Outside
+	(*Usage)(nil),               // 58: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 59: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -4648,59 +4658,60 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	55, // 48: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
 	34, // 49: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
 	56, // 50: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
-	5,  // 51: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	14, // 52: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
-	14, // 53: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
-	5,  // 54: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	15, // 55: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
-	5,  // 56: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,  // 57: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	57, // 58: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	58, // 59: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
-	22, // 60: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 61: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 62: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 63: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 64: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 65: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	22, // 66: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 67: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	50, // 68: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 69: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	33, // 70: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	30, // 71: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	31, // 72: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	32, // 73: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	29, // 74: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	51, // 75: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 76: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 77: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	34, // 78: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 79: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 80: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 81: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 82: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	34, // 83: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 84: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 85: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 86: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 87: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	34, // 88: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12, // 89: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	34, // 90: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	34, // 91: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	34, // 92: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	34, // 93: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	34, // 94: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,  // 95: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	28, // 96: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 97: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	28, // 98: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	97, // [97:99] is the sub-list for method output_type
-	95, // [95:97] is the sub-list for method input_type
-	95, // [95:95] is the sub-list for extension type_name
-	95, // [95:95] is the sub-list for extension extendee
-	0,  // [0:95] is the sub-list for field type_name
+	57, // 51: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
+	5,  // 52: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	14, // 53: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
+	14, // 54: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
+	5,  // 55: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	15, // 56: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
+	5,  // 57: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,  // 58: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	58, // 59: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	59, // 60: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	22, // 61: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 62: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 63: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 64: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 65: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 66: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	22, // 67: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 68: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	50, // 69: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 70: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	33, // 71: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30, // 72: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31, // 73: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	32, // 74: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29, // 75: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	51, // 76: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 77: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 78: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	34, // 79: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 80: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 81: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 82: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 83: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	34, // 84: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 85: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 86: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 87: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 88: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	34, // 89: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12, // 90: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	34, // 91: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	34, // 92: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	34, // 93: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	34, // 94: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	34, // 95: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,  // 96: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28, // 97: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 98: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28, // 99: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	98, // [98:100] is the sub-list for method output_type
+	96, // [96:98] is the sub-list for method input_type
+	96, // [96:96] is the sub-list for extension type_name
+	96, // [96:96] is the sub-list for extension extendee
+	0,  // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }

@@ -1123,6 +1123,59 @@ func (x *LeavingJob) GetState() string {
 	return ""
 }
 
+// Outside is what a job with a network of its own may do beyond it.
+type Outside struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Allow          []string               `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"`                                            // destinations, or all, or none; empty = nothing is said
+	BytesPerSecond uint64                 `protobuf:"varint,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that it may send, and receive; 0 = nothing is said, the largest number = no limit
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Outside) Reset() {
+	*x = Outside{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outside) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outside) ProtoMessage() {}
+
+func (x *Outside) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outside.ProtoReflect.Descriptor instead.
+func (*Outside) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Outside) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
+func (x *Outside) GetBytesPerSecond() uint64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
 // Partition is a set of nodes with rules.
 type Partition struct {
 	state                    protoimpl.MessageState `protogen:"open.v1"`
@@ -1147,7 +1200,8 @@ type Partition struct {
 	AllowAccounts      []string           `protobuf:"bytes,17,rep,name=allow_accounts,json=allowAccounts,proto3" json:"allow_accounts,omitempty"` // empty = all
 	AllowQos           []string           `protobuf:"bytes,18,rep,name=allow_qos,json=allowQos,proto3" json:"allow_qos,omitempty"`                // empty = all
 	// host | private | private-only; "" = the cluster's, which ListPartitions fills in.
-	Network string `protobuf:"bytes,20,opt,name=network,proto3" json:"network,omitempty"`
+	Network string   `protobuf:"bytes,20,opt,name=network,proto3" json:"network,omitempty"`
+	Outside *Outside `protobuf:"bytes,190,opt,name=outside,proto3" json:"outside,omitempty"` // of jobs with a network of their own; what it leaves out is the cluster's
 	// The same for each GPU, of jobs that ask for any; 0 = the cluster's.
 	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,21,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
 	// Jobs that can be saved may start in holes of the plan that are shorter than their time
@@ -1160,7 +1214,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[8]
+	mi := &file_gleaner_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1226,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[8]
+	mi := &file_gleaner_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1239,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Partition) GetName() string {
@@ -1321,6 +1375,13 @@ func (x *Partition) GetNetwork() string {
 	return ""
 }
 
+func (x *Partition) GetOutside() *Outside {
+	if x != nil {
+		return x.Outside
+	}
+	return nil
+}
+
 func (x *Partition) GetDefaultMemoryPerGpuBytes() uint64 {
 	if x != nil {
 		return x.DefaultMemoryPerGpuBytes
@@ -1454,7 +1515,10 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"LeavingJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"\x8c\a\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"I\n" +
+	"\aOutside\x12\x14\n" +
+	"\x05allow\x18\x01 \x03(\tR\x05allow\x12(\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x04R\x0ebytesPerSecond\"\xbc\a\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1478,7 +1542,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"graceTimeS\x12%\n" +
 	"\x0eallow_accounts\x18\x11 \x03(\tR\rallowAccounts\x12\x1b\n" +
 	"\tallow_qos\x18\x12 \x03(\tR\ballowQos\x12\x18\n" +
-	"\anetwork\x18\x14 \x01(\tR\anetwork\x12>\n" +
+	"\anetwork\x18\x14 \x01(\tR\anetwork\x12.\n" +
+	"\aoutside\x18\xbe\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12>\n" +
 	"\x1cdefault_memory_per_gpu_bytes\x18\x15 \x01(\x04R\x18defaultMemoryPerGpuBytes\x12$\n" +
 	"\rbf_checkpoint\x18\xb0\x04 \x01(\bR\fbfCheckpoint\x12\x1c\n" +
 	"\texclusive\x18\x13 \x01(\tR\texclusive\x1aE\n" +
@@ -1511,7 +1576,7 @@ func file_gleaner_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_gleaner_v1_node_proto_goTypes = []any{
 	(DeviceHealth)(0),  // 0: gleaner.v1.DeviceHealth
 	(NodeState)(0),     // 1: gleaner.v1.NodeState
@@ -1523,11 +1588,12 @@ var file_gleaner_v1_node_proto_goTypes = []any{
 	(*Node)(nil),       // 7: gleaner.v1.Node
 	(*Evacuation)(nil), // 8: gleaner.v1.Evacuation
 	(*LeavingJob)(nil), // 9: gleaner.v1.LeavingJob
-	(*Partition)(nil),  // 10: gleaner.v1.Partition
-	nil,                // 11: gleaner.v1.Partition.TresBillingWeightsEntry
-	(*Reclaim)(nil),    // 12: gleaner.v1.Reclaim
-	(*Lending)(nil),    // 13: gleaner.v1.Lending
-	(*OwnerHabit)(nil), // 14: gleaner.v1.OwnerHabit
+	(*Outside)(nil),    // 10: gleaner.v1.Outside
+	(*Partition)(nil),  // 11: gleaner.v1.Partition
+	nil,                // 12: gleaner.v1.Partition.TresBillingWeightsEntry
+	(*Reclaim)(nil),    // 13: gleaner.v1.Reclaim
+	(*Lending)(nil),    // 14: gleaner.v1.Lending
+	(*OwnerHabit)(nil), // 15: gleaner.v1.OwnerHabit
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
 	0,  // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
@@ -1537,17 +1603,18 @@ var file_gleaner_v1_node_proto_depIdxs = []int32{
 	1,  // 4: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
 	3,  // 5: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
 	6,  // 6: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	12, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
-	13, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
-	14, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
+	13, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
+	14, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
+	15, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
 	8,  // 10: gleaner.v1.Node.evacuation:type_name -> gleaner.v1.Evacuation
 	9,  // 11: gleaner.v1.Evacuation.jobs:type_name -> gleaner.v1.LeavingJob
-	11, // 12: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 12: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	10, // 13: gleaner.v1.Partition.outside:type_name -> gleaner.v1.Outside
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_node_proto_init() }
@@ -1563,7 +1630,7 @@ func file_gleaner_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_node_proto_rawDesc), len(file_gleaner_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
