@@ -58,6 +58,8 @@ type Policy struct {
 
 	Scheduler SchedulerPolicy `cbor:"480,keyasint,omitzero"`
 
+	// Mail says how mail about jobs is sent; nil = none is.
+	Mail   *Mail   `cbor:"680,keyasint,omitempty"`
 	Logins []Login `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
 
 	topology []topologySwitch  // the switches with all nodes below each, leaves first

@@ -2424,6 +2424,7 @@ type Policy struct {
 	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
 	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
+	Mail                 *MailPolicy      `protobuf:"bytes,680,opt,name=mail,proto3" json:"mail,omitempty"` // none = no mail is sent
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2647,6 +2648,83 @@ func (x *Policy) GetLogins() []*Login {
 	return nil
 }
 
+func (x *Policy) GetMail() *MailPolicy {
+	if x != nil {
+		return x.Mail
+	}
+	return nil
+}
+
+// MailPolicy says how the leading controller sends mail about jobs: by a program as
+// sendmail(8), or to a server (SMTP).
+type MailPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Program       string                 `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // absolute path; gets -i and the addresses, and the mail as its input
+	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`   // HOST:PORT
+	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`       // "" = gleaner@ the domain, or the controller's host
+	Domain        string                 `protobuf:"bytes,4,opt,name=domain,proto3" json:"domain,omitempty"`   // behind the name of a user that is no address (MailDomain); "" = nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MailPolicy) Reset() {
+	*x = MailPolicy{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MailPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MailPolicy) ProtoMessage() {}
+
+func (x *MailPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MailPolicy.ProtoReflect.Descriptor instead.
+func (*MailPolicy) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *MailPolicy) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *MailPolicy) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *MailPolicy) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *MailPolicy) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
 // RateLimit bounds the requests of each user, by the words of
 // SlurmctldParameters in slurm.conf(5). 0 = the default.
 type RateLimit struct {
@@ -2663,7 +2741,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2753,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2766,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -2756,7 +2834,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2846,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2859,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -2888,7 +2966,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +2978,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +2991,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -2961,7 +3039,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3051,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3064,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -3052,7 +3130,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3142,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3155,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -3119,7 +3197,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3209,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3222,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *License) GetName() string {
@@ -3174,7 +3252,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3264,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3277,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Switch) GetName() string {
@@ -3238,7 +3316,7 @@ type Login struct {
 
 func (x *Login) Reset() {
 	*x = Login{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3328,7 @@ func (x *Login) String() string {
 func (*Login) ProtoMessage() {}
 
 func (x *Login) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3341,7 @@ func (x *Login) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Login.ProtoReflect.Descriptor instead.
 func (*Login) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Login) GetHosts() string {
@@ -3314,7 +3392,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3404,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3417,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3369,7 +3447,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3459,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3472,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3422,7 +3500,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3512,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3525,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3480,7 +3558,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3492,7 +3570,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3505,7 +3583,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3526,7 +3604,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3616,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3629,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3583,7 +3661,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3673,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3686,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 type ShowConfigResponse struct {
@@ -3621,7 +3699,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +3711,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +3724,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3673,7 +3751,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3685,7 +3763,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3698,7 +3776,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3723,7 +3801,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3813,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3826,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 type PingResponse struct {
@@ -3769,7 +3847,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +3859,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +3872,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -3876,7 +3954,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3888,7 +3966,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3901,7 +3979,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -3929,7 +4007,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4019,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4032,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -4053,7 +4131,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4143,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4156,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -4096,7 +4174,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4186,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4199,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4303,7 +4381,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xf6\t\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xa3\n" +
+	"\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4339,7 +4418,14 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\x123\n" +
 	"\tborrowers\x18\xa4\x03 \x03(\v2\x14.gleaner.v1.BorrowerR\tborrowers\x12:\n" +
 	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
-	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\"\xc4\x01\n" +
+	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\x12+\n" +
+	"\x04mail\x18\xa8\x05 \x01(\v2\x16.gleaner.v1.MailPolicyR\x04mail\"j\n" +
+	"\n" +
+	"MailPolicy\x12\x18\n" +
+	"\aprogram\x18\x01 \x01(\tR\aprogram\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x16\n" +
+	"\x06domain\x18\x04 \x01(\tR\x06domain\"\xc4\x01\n" +
 	"\tRateLimit\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vbucket_size\x18\x02 \x01(\rR\n" +
@@ -4542,7 +4628,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4583,234 +4669,236 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ReportLendingRequest)(nil),       // 36: gleaner.v1.ReportLendingRequest
 	(*ReportLendingResponse)(nil),      // 37: gleaner.v1.ReportLendingResponse
 	(*Policy)(nil),                     // 38: gleaner.v1.Policy
-	(*RateLimit)(nil),                  // 39: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 40: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 41: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 42: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 43: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 44: gleaner.v1.License
-	(*Switch)(nil),                     // 45: gleaner.v1.Switch
-	(*Login)(nil),                      // 46: gleaner.v1.Login
-	(*Owner)(nil),                      // 47: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 48: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 49: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 50: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 51: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 52: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 53: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 54: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 55: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 56: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 57: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 58: gleaner.v1.Event
-	(*Purged)(nil),                     // 59: gleaner.v1.Purged
-	(*Synced)(nil),                     // 60: gleaner.v1.Synced
-	nil,                                // 61: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 62: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 63: gleaner.v1.JobId
-	(*Job)(nil),                        // 64: gleaner.v1.Job
-	(*JobChange)(nil),                  // 65: gleaner.v1.JobChange
-	(JobState)(0),                      // 66: gleaner.v1.JobState
-	(*PastRun)(nil),                    // 67: gleaner.v1.PastRun
-	(*ArrayRange)(nil),                 // 68: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 69: gleaner.v1.Node
-	(*Partition)(nil),                  // 70: gleaner.v1.Partition
-	(*Lending)(nil),                    // 71: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 72: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 73: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 74: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 75: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 76: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 77: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 78: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 79: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 80: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 81: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 82: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 83: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 84: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 85: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 86: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 87: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 88: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 89: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 90: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 91: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 92: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 93: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 94: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 95: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 96: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 97: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 98: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 99: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 100: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 101: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 102: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 103: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 104: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 105: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 106: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 107: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 108: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 109: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 110: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 111: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 112: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 113: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 114: gleaner.v1.RecordCertificatesResponse
+	(*MailPolicy)(nil),                 // 39: gleaner.v1.MailPolicy
+	(*RateLimit)(nil),                  // 40: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 41: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 42: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 43: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 44: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 45: gleaner.v1.License
+	(*Switch)(nil),                     // 46: gleaner.v1.Switch
+	(*Login)(nil),                      // 47: gleaner.v1.Login
+	(*Owner)(nil),                      // 48: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 49: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 50: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 51: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 52: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 53: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 54: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 55: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 56: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 57: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 58: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 59: gleaner.v1.Event
+	(*Purged)(nil),                     // 60: gleaner.v1.Purged
+	(*Synced)(nil),                     // 61: gleaner.v1.Synced
+	nil,                                // 62: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 63: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 64: gleaner.v1.JobId
+	(*Job)(nil),                        // 65: gleaner.v1.Job
+	(*JobChange)(nil),                  // 66: gleaner.v1.JobChange
+	(JobState)(0),                      // 67: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 68: gleaner.v1.PastRun
+	(*ArrayRange)(nil),                 // 69: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 70: gleaner.v1.Node
+	(*Partition)(nil),                  // 71: gleaner.v1.Partition
+	(*Lending)(nil),                    // 72: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 73: gleaner.v1.OwnerReport
+	(*CreateReservationRequest)(nil),   // 74: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 75: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 76: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 77: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 78: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 79: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 80: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 81: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 82: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 83: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 84: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 85: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 86: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 87: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 88: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 89: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 90: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 91: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 92: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 93: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 94: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 95: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 96: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 97: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 98: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 99: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 100: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 101: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 102: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 103: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 104: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 105: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 106: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 107: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 108: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 109: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 110: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 111: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 112: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 113: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 114: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 115: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	63,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	63,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	64,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	64,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	65,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	65,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	66,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	63,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	66,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	64,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	67,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
-	67,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	68,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
 	9,   // 12: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 13: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	68,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	63,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	69,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	64,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	14,  // 16: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,   // 17: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	9,   // 18: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 19: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	9,   // 20: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 21: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	65,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	66,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	14,  // 23: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 24: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 25: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	14,  // 26: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
 	14,  // 27: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 28: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	69,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	70,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	65,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	70,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	71,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,   // 32: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	69,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	69,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	71,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	69,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	72,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	70,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	40,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	41,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	44,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	45,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	43,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	68,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	68,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	39,  // 46: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	47,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	48,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	42,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	46,  // 50: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	61,  // 51: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 52: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	51,  // 53: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 54: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	54,  // 55: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 56: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 57: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	69,  // 58: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	59,  // 59: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	60,  // 60: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 61: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 62: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 63: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 64: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 65: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 66: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 67: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 68: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 69: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 70: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 71: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 72: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 73: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 74: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 75: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	73,  // 76: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	74,  // 77: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	75,  // 78: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	76,  // 79: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	49,  // 80: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	52,  // 81: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	55,  // 82: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	57,  // 83: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	77,  // 84: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	78,  // 85: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	79,  // 86: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	80,  // 87: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	81,  // 88: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	82,  // 89: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	83,  // 90: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	84,  // 91: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	85,  // 92: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	86,  // 93: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	87,  // 94: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	88,  // 95: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	89,  // 96: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 97: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	90,  // 98: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	91,  // 99: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	92,  // 100: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	93,  // 101: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	94,  // 102: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 103: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 104: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 105: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 106: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 107: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 108: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 109: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 110: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 111: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 112: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 113: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 114: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 115: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 116: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 117: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	95,  // 118: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	96,  // 119: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	97,  // 120: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	98,  // 121: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 122: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 123: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 124: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 125: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	99,  // 126: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	100, // 127: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	101, // 128: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	102, // 129: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	103, // 130: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	83,  // 131: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	104, // 132: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	105, // 133: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	106, // 134: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	107, // 135: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	108, // 136: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	109, // 137: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	110, // 138: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 139: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	90,  // 140: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	111, // 141: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	112, // 142: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	113, // 143: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	114, // 144: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	103, // [103:145] is the sub-list for method output_type
-	61,  // [61:103] is the sub-list for method input_type
-	61,  // [61:61] is the sub-list for extension type_name
-	61,  // [61:61] is the sub-list for extension extendee
-	0,   // [0:61] is the sub-list for field type_name
+	70,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	70,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	72,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	70,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	73,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	71,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	41,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	42,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	45,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	46,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	44,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	69,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	69,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	40,  // 46: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	48,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	49,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	43,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	47,  // 50: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	39,  // 51: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
+	62,  // 52: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 53: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	52,  // 54: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 55: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	55,  // 56: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 57: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	65,  // 58: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	70,  // 59: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	60,  // 60: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	61,  // 61: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 62: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 63: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 64: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 65: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 66: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 67: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 68: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 69: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 70: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 71: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 72: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 73: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 74: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 75: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 76: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	74,  // 77: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	75,  // 78: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	76,  // 79: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	77,  // 80: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	50,  // 81: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	53,  // 82: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	56,  // 83: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	58,  // 84: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	78,  // 85: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	79,  // 86: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	80,  // 87: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	81,  // 88: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	82,  // 89: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	83,  // 90: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	84,  // 91: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	85,  // 92: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	86,  // 93: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	87,  // 94: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	88,  // 95: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	89,  // 96: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	90,  // 97: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 98: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	91,  // 99: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	92,  // 100: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	93,  // 101: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	94,  // 102: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	95,  // 103: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 104: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 105: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 106: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 107: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 108: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 109: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 110: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 111: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 112: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 113: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 114: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 115: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 116: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 117: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 118: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	96,  // 119: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	97,  // 120: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	98,  // 121: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	99,  // 122: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	51,  // 123: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	54,  // 124: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	57,  // 125: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	59,  // 126: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	100, // 127: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	101, // 128: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	102, // 129: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	103, // 130: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	104, // 131: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	84,  // 132: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	105, // 133: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	106, // 134: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	107, // 135: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	108, // 136: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	109, // 137: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	110, // 138: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	111, // 139: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 140: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	91,  // 141: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	112, // 142: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	113, // 143: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	114, // 144: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	115, // 145: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	104, // [104:146] is the sub-list for method output_type
+	62,  // [62:104] is the sub-list for method input_type
+	62,  // [62:62] is the sub-list for extension type_name
+	62,  // [62:62] is the sub-list for extension extendee
+	0,   // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4831,7 +4919,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[56].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[57].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -4843,7 +4931,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

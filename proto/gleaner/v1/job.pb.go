@@ -828,8 +828,12 @@ type JobSpec struct {
 	Staging                 []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
 	Checkpoint              *CheckpointPolicy `protobuf:"bytes,74,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	Reservations            []string          `protobuf:"bytes,75,rep,name=reservations,proto3" json:"reservations,omitempty"` // it runs in one of them: in the first that it can use
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Of what mail is sent: bits of spec.MailTypes; 0 = none. mail_user is to whom,
+	// addresses or user names with commas between them; "" = the owner.
+	MailTypes     uint32 `protobuf:"varint,180,opt,name=mail_types,json=mailTypes,proto3" json:"mail_types,omitempty"`
+	MailUser      string `protobuf:"bytes,181,opt,name=mail_user,json=mailUser,proto3" json:"mail_user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -1273,6 +1277,20 @@ func (x *JobSpec) GetReservations() []string {
 		return x.Reservations
 	}
 	return nil
+}
+
+func (x *JobSpec) GetMailTypes() uint32 {
+	if x != nil {
+		return x.MailTypes
+	}
+	return 0
+}
+
+func (x *JobSpec) GetMailUser() string {
+	if x != nil {
+		return x.MailUser
+	}
+	return ""
 }
 
 // AllocatedDevice is one device, or shares of one, given to a job.
@@ -3124,7 +3142,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
 	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\x12\x1c\n" +
-	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\xa4\x10\n" +
+	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\xe2\x10\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3201,7 +3219,10 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18J \x01(\v2\x1c.gleaner.v1.CheckpointPolicyR\n" +
 	"checkpoint\x12\"\n" +
-	"\freservations\x18K \x03(\tR\freservationsB\x1d\n" +
+	"\freservations\x18K \x03(\tR\freservations\x12\x1e\n" +
+	"\n" +
+	"mail_types\x18\xb4\x01 \x01(\rR\tmailTypes\x12\x1c\n" +
+	"\tmail_user\x18\xb5\x01 \x01(\tR\bmailUserB\x1d\n" +
 	"\x1b_kill_on_invalid_dependencyB\v\n" +
 	"\t_priority\"\xa3\x01\n" +
 	"\x0fAllocatedDevice\x12\x12\n" +
