@@ -9,6 +9,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
+	"github.com/gleaner-hpc/gleaner/ctld/mail"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
@@ -18,6 +19,7 @@ import (
 type applier struct {
 	*cluster
 	loops   *leader.Leader
+	mail    *mail.Mailer
 	changed []*state.Result // by the batch being applied
 }
 
@@ -36,6 +38,7 @@ func (a *applier) ApplyBatch(apply func()) {
 	view, changed := a.state.View(), a.changed
 	a.mu.Unlock()
 	a.loops.Changed(view, changed)
+	a.mail.Changed(view, changed)
 }
 
 // Apply implements replica.Machine. ApplyBatch calls it. Followers are told of

@@ -24,6 +24,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/history"
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
+	"github.com/gleaner-hpc/gleaner/ctld/mail"
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
@@ -44,6 +45,7 @@ type Server struct {
 	log     *slog.Logger
 	cluster *cluster
 	leader  *leader.Leader
+	mail    *mail.Mailer
 	api     *api.Server
 	grpc    *grpc.Server
 	backups *backups    // nil without backup_dir
@@ -87,6 +89,8 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{config: config, log: log, cluster: newCluster(log), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
 	s.leader = leader.New(s.cluster, config.FenceCommand, log)
+	host, _ := os.Hostname()
+	s.mail = mail.New(s.cluster.View, host, log)
 	if err := s.openPeer(name, existing); err != nil {
 		stop()
 		return nil, err
@@ -96,7 +100,6 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
 	s.history = s.newHistory()
-	host, _ := os.Hostname()
 	unread, err := config.unreadLimit()
 	if err != nil {
 		stop()
@@ -172,7 +175,7 @@ func (s *Server) openPeer(name string, existing bool) error {
 			return err
 		}
 	}
-	s.cluster.peer, err = replica.Open(options, &applier{cluster: s.cluster, loops: s.leader})
+	s.cluster.peer, err = replica.Open(options, &applier{cluster: s.cluster, loops: s.leader, mail: s.mail})
 	if errors.Is(err, replica.ErrForeign) && s.config.Name == "" && existing {
 		return fmt.Errorf("%w (its name is in %s)", err, filepath.Join(s.config.DataDir, nameFile))
 	}
@@ -339,6 +342,7 @@ func (s *Server) lead(ctx context.Context) {
 	var members sync.WaitGroup
 	defer members.Wait()
 	members.Go(func() { s.peers.Promote(ctx) })
+	members.Go(func() { s.mail.Lead(ctx) })
 	members.Go(func() { s.cluster.raiseLevel(ctx, s.peers.List) })
 	members.Go(func() { s.cluster.trimHistory(ctx, s.peers.List) })
 	s.leader.Lead(ctx, term, s.announce)

@@ -99,6 +99,12 @@ func checkTexts(job *pb.JobSpec) error {
 			return invalid("the %s holds a line break or another control character: leave it out", text.name)
 		}
 	}
+	if !spec.MailTypes(job.GetMailTypes()).Valid() {
+		return invalid("--mail-type has bits without a meaning: %b", job.GetMailTypes())
+	}
+	if _, err := spec.ParseMailUsers(job.GetMailUser()); job.GetMailUser() != "" && err != nil {
+		return invalid("Invalid --mail-user specification: %v", err)
+	}
 	if strings.Contains(job.GetName(), "/") {
 		return invalid("the job name %.64q holds a '/', so it cannot be used in a file name (%%x): leave it out", job.GetName())
 	}

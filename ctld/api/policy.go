@@ -136,6 +136,11 @@ func (s *Controller) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*
 	entries := []*pb.ConfigEntry{
 		{Key: "ClusterName", Value: policy.ClusterName},
 		{Key: "GLEANER_VERSION", Value: s.options.Version},
+		// What programs written for Slurm look for: toil how often to ask, others what they
+		// may ask for.
+		{Key: "SLURM_VERSION", Value: spec.LikeSlurm},
+		{Key: "SchedulerTimeSlice", Value: "30 sec"},
+		{Key: "AcctGatherNodeFreq", Value: "0 sec"},
 		{Key: "KillWait", Value: number(policy.KillWaitS) + " sec"},
 		{Key: "MaxArraySize", Value: number(policy.MaxArraySize)},
 		{Key: "MaxJobCount", Value: number(policy.MaxJobCount)},

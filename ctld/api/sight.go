@@ -144,6 +144,7 @@ func withholdEnvironment(message *pb.Job) {
 func withholdPrivate(message *pb.Job) {
 	if asked := message.GetSpec(); asked != nil {
 		asked.Script, asked.Arguments, asked.Umask = nil, nil, 0
+		asked.MailTypes, asked.MailUser = 0, ""
 		asked.Mounts, asked.Staging = nil, nil
 		asked.Image, asked.Container = "", nil // name places, and what its user works with
 	}

@@ -45,7 +45,7 @@ var public = map[string]string{
 // sight.readsEnvironment guards.
 var (
 	private = map[string]string{
-		"Job": `reason_detail`, "JobSpec": `script arguments umask mounts staging image container`, "ContainerOptions": `work_directory environment entrypoint no_home`, "Identity": `groups home shell`,
+		"Job": `reason_detail`, "JobSpec": `script arguments umask mounts staging image container mail_types mail_user`, "ContainerOptions": `work_directory environment entrypoint no_home`, "Identity": `groups home shell`,
 		"JobSaved": `checkpointable_reason failed undone`, "MoveTry": `reason`, "MoveFailure": `reason`, "SavedImage": `digest`, "SavedAlloc": `digest`,
 		"Mount": `source target read_only`, "Staging": `source target out`,
 	}

@@ -29,6 +29,9 @@ func unknownNames(view *state.View, command *state.SubmitJob, partitions []strin
 		}
 		texts = append(texts, fmt.Sprintf("there is no QOS %.64q: the job has the priority of none, and no limits of one%s", asked.QOS, perhaps(asked.QOS, names)))
 	}
+	if asked.MailTypes != 0 && policy.Mail == nil {
+		texts = append(texts, "--mail-type has no effect: this cluster sends no mail ([mail] in cluster.toml)")
+	}
 	return texts
 }
 

@@ -39,6 +39,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		Hold: spec.GetHold() || spec.Priority != nil && spec.GetPriority() == 0, KillOnInvalidDependency: spec.GetKillOnInvalidDependency(),
 		Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(), Reservations: spec.GetReservations(),
+		MailTypes: spec.GetMailTypes(), MailUser: spec.GetMailUser(),
 	}
 	record.placementFromMessage(spec)
 	record.containerFromMessage(spec)
@@ -150,6 +151,7 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 		PrivateData: message.GetPrivateData(), Network: networkRuleOf(message.GetNetwork()), Outside: outsideFromMessage(message.GetOutside()),
 		DefaultMemory:        DefaultMemory{PerCPU: message.GetDefaultMemoryPerCpuBytes(), PerGPU: message.GetDefaultMemoryPerGpuBytes()},
 		MaxSubmitJobsPerUser: message.GetMaxSubmitJobsPerUser(), Rate: rateFromMessage(message.GetRateLimit()),
+		Mail: mailFromMessage(message.GetMail()),
 	}
 	for _, p := range message.GetPartitions() {
 		policy.Partitions = append(policy.Partitions, Partition{

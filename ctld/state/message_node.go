@@ -118,6 +118,7 @@ func PolicyMessage(p *Policy) *pb.Policy {
 		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(), Outside: p.Outside.Message(),
 		DefaultMemoryPerCpuBytes: p.DefaultMemory.PerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemory.PerGPU,
 		MaxSubmitJobsPerUser: p.MaxSubmitJobs(), RateLimit: p.Rate.message(),
+		Mail: p.Mail.message(),
 	}
 	for i := range p.Partitions {
 		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))

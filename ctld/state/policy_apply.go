@@ -130,6 +130,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	if policy.RequeueExitHold, err = checkExitCodes("requeue_exit_hold", policy.RequeueExitHold); err != nil {
 		return nil, err
 	}
+	if err := policy.Mail.check(); err != nil {
+		return nil, err
+	}
 	if err := policy.normalizePrivate(); err != nil {
 		return nil, err
 	}

@@ -97,6 +97,9 @@ type Spec struct {
 
 	Reservations []string `cbor:"110,keyasint,omitempty"` // in the order in which they are tried
 
+	MailTypes uint32 `cbor:"120,keyasint,omitempty"` // bits of spec.MailTypes
+	MailUser  string `cbor:"121,keyasint,omitempty"` // "" = the owner
+
 	digest Digest
 	owner  *Owner
 	shape  *Shape // what the scheduler sees of it

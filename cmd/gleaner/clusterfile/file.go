@@ -43,6 +43,7 @@ type clusterFile struct {
 	Accounting     accountingFile  `toml:"accounting"`
 	Logins         []loginFile     `toml:"login"`
 	Images         imagesFile      `toml:"images"`
+	Mail           *mailFile       `toml:"mail"`
 	// Exit statuses as in slurm.conf(5), "1-9,18".
 	RequeueExit     string `toml:"requeue_exit"`
 	RequeueExitHold string `toml:"requeue_exit_hold"`
@@ -68,6 +69,7 @@ func Parse(text []byte) (*pb.Policy, error) {
 	}
 	policy := &pb.Policy{
 		ClusterName: "gleaner", Administrators: file.Administrators, MaxArraySize: 1_000_001, MaxJobCount: 1_000_000,
+		Mail: file.Mail.message(),
 	}
 	if file.ClusterName != "" {
 		policy.ClusterName = file.ClusterName

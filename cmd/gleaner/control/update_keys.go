@@ -70,7 +70,7 @@ var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 var laterJobKeys = map[string]string{
 	"admincomment": "use Comment", "burstbuffer": "there are no burst buffers", "clusters": "this cluster is the only one",
 	"clusterfeatures": "this cluster is the only one", "contiguous": "name the nodes with ReqNodeList", "corespec": option.LeaveOut,
-	"delayboot": option.LeaveOut, "endtime": "give TimeLimit", "mailtype": "send mail at the end of the script", "mailuser": "send mail at the end of the script",
+	"delayboot": option.LeaveOut, "endtime": "give TimeLimit", "mailtype": "give --mail-type when submitting", "mailuser": "give --mail-user when submitting",
 	"mincpusnode": "give CPUsPerTask and TasksPerNode", "timemin": "give TimeLimit", "nodelist": "a job that runs keeps its nodes",
 	"numcpus": "give NumTasks and CPUsPerTask", "prefer": "give Features", "reboot": option.LeaveOut, "reqcores": "give CPUsPerTask", "reqsockets": "give CPUsPerTask",
 	"reqthreads": "give CPUsPerTask", "sitefactor": "give Priority, or Nice", "stdout": "cancel the job and submit it again",

@@ -74,6 +74,7 @@ type Builder struct {
 func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
 	b := &Builder{Values: values, spec: &pb.JobSpec{}}
 	b.words()
+	b.mail()
 	b.files(directory)
 	b.sizes()
 	b.gpus()
@@ -121,6 +122,24 @@ func (b *Builder) words() {
 			b.Fail(1, "Invalid license specification: %w", err)
 		}
 		s.Licenses = spec.FormatLicenses(licenses)
+	}
+}
+
+// mail reads of what mail is sent, and to whom.
+func (b *Builder) mail() {
+	if b.Values.Given(optMailType) {
+		types, err := spec.ParseMailTypes(b.Values.Text(optMailType))
+		if err != nil {
+			b.Fail(255, "Invalid --%s specification: %w", optMailType, err)
+		}
+		b.spec.MailTypes = uint32(types)
+	}
+	if b.Values.Given(optMailUser) {
+		users, err := spec.ParseMailUsers(b.Values.Text(optMailUser))
+		if err != nil {
+			b.Fail(1, "Invalid --%s specification: %w", optMailUser, err)
+		}
+		b.spec.MailUser = strings.Join(users, ",")
 	}
 }
 

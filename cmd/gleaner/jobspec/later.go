@@ -44,8 +44,6 @@ func submitIgnored() []option.Option {
 		{Long: "gpu-freq", Argument: "frequencies", Environment: variables("GPU_FREQ"), InScript: true, Ignored: "the nodes choose their frequencies"},
 		{Long: "gres-flags", Argument: "flags", Environment: variables("GRES_FLAGS"), InScript: true, Ignored: "GPUs and CPUs are not bound to each other"},
 		{Long: "hint", Argument: "type", Environment: variables("HINT"), InScript: true, Ignored: "bind inside the job with taskset(1) or numactl(1)"},
-		{Long: "mail-type", Argument: "types", InScript: true, Ignored: "no mail is sent: send it at the end of the script"},
-		{Long: "mail-user", Argument: "user", InScript: true, Ignored: "no mail is sent: send it at the end of the script"},
 		{Long: "mem-bind", Argument: "type", Environment: variables("MEM_BIND"), InScript: true, Ignored: "bind inside the job with numactl(1)"},
 		{Long: "mincpus", Argument: "count", InScript: true, Ignored: "--ntasks-per-node and --cpus-per-task say how many CPUs a node must give"},
 		{Long: "no-kill", Short: 'k', Argument: "off", OptionalArgument: true, Environment: variables("NO_KILL"), InScript: true, Ignored: "a job ends when one of its nodes fails"},

@@ -32,6 +32,8 @@ const (
 	OptInput         = "input"
 	OptJobName       = "job-name"
 	optKillOnInvalid = "kill-on-invalid-dep"
+	optMailType      = "mail-type"
+	optMailUser      = "mail-user"
 	OptMem           = "mem"
 	optTmp           = "tmp"
 	OptMemPerCPU     = "mem-per-cpu"
@@ -127,6 +129,8 @@ func submitOptions() []option.Option {
 		{Long: optLicenses, Short: 'L', Argument: "name[:count][,...]", InScript: true, Help: "licenses that the job holds while it runs, one of each unless a number is given"},
 		{Long: optReservation, Argument: "name[,...]", InScript: true, Environment: variables("RESERVATION"), Help: "run in this reservation; of several, in the first that lets the job start (gcontrol show reservation)"},
 		{Long: OptComment, Argument: "text", InScript: true, Help: "a remark kept with the job"},
+		{Long: optMailType, Argument: "type[,...]", InScript: true, Help: "mail about the job: BEGIN, END, FAIL, REQUEUE, INVALID_DEPEND, STAGE_OUT, ALL of these, TIME_LIMIT and TIME_LIMIT_50, _80 and _90 (percent of it are over), ARRAY_TASKS (of each task, not of the array), NONE", Default: "none"},
+		{Long: optMailUser, Argument: "address[,...]", InScript: true, Help: "to whom", Default: "you"},
 		{Long: OptHold, Short: 'H', InScript: true, Help: "accept the job, but do not start it until it is released (gcontrol release)"},
 		{Long: optDependency, Short: 'd', Argument: "type:job[:job...][,...]", InScript: true, Environment: []string{"GSUB_DEPENDENCY"}, Help: "wait for other jobs: after:JOB[+MINUTES] (begun), afterok, afternotok and afterany (over), aftercorr:ARRAY (task by task), singleton (others of this name); all of those joined with commas, any of those joined with ?"},
 		{Long: optKillOnInvalid, Argument: "yes|no", InScript: true, Help: "cancel the job when its dependency can never be met", Default: "no"},

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // Invocation is one call of a command: what it was given and the streams and
@@ -123,13 +125,11 @@ func (c *Command) run(invocation *Invocation) error {
 	return err
 }
 
-// likeSlurm is the version of Slurm whose words a command has that is called by
-// Slurm's name. Programs read it to know what they may ask for.
-const likeSlurm = "slurm 24.05.0"
-
+// version is what --version says; called by Slurm's name, that of the Slurm whose
+// words the command has.
 func (c *Command) version(own string) string {
 	if strings.HasPrefix(c.CalledAs, "s") {
-		return likeSlurm
+		return "slurm " + spec.LikeSlurm
 	}
 	return "gleaner " + own
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clusterfile"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // Left is something that could not be carried over.
@@ -35,6 +36,7 @@ type converter struct {
 	partitions                                 []string // names
 	nodes                                      []node
 	hosts                                      int               // of nodes, in all
+	named                                      int               // names in host lists of partitions and switches
 	sets                                       map[string]string // NodeSet: its nodes
 	defaults                                   map[string]map[string]said
 	gres                                       gres
@@ -67,7 +69,12 @@ func Convert(conf, gresConf, topology []Line) (*Result, error) {
 		}
 	}
 	for i := range topology {
-		c.network(&topology[i])
+		if err := c.network(&topology[i]); err != nil {
+			return nil, err
+		}
+	}
+	if c.hosts*len(c.gres.ofAll) > maxNamed {
+		return nil, fmt.Errorf("gres.conf: %w: %d lines are about each of %d nodes: name nodes in them (NodeName=)", ErrSyntax, len(c.gres.ofAll), c.hosts)
 	}
 	if len(c.partitions) == 0 {
 		c.tables = append(c.tables, "[[partition]]\nname = \"main\"\nnodes = \"ALL\"\ndefault = true\n")
@@ -94,8 +101,7 @@ func (c *converter) line(line *Line) error {
 	case "nodeset":
 		return nil
 	case "switchname":
-		c.network(line)
-		return nil
+		return c.network(line)
 	case "downnodes", "frontendname":
 		c.drop(line.Place, line.Settings[0].Key, "the state of nodes is not configured: gcontrol update NodeName=… State=… says it")
 		return nil
@@ -104,6 +110,18 @@ func (c *converter) line(line *Line) error {
 		c.global(said{line.Place, s.Key, s.Value})
 	}
 	return nil
+}
+
+// names writes a host list out, as long as all of them together are not too long.
+func (c *converter) names(list string) ([]string, error) {
+	names, err := spec.ParseHostList(list)
+	if err != nil {
+		return nil, err
+	}
+	if c.named += len(names); c.named > maxNamed {
+		return nil, fmt.Errorf("partitions and switches name more than %d nodes in all: name fewer, or a NodeSet", maxNamed)
+	}
+	return names, nil
 }
 
 func (c *converter) drop(at Place, what, why string) {

@@ -184,6 +184,8 @@ func FuzzConvert(f *testing.F) {
 	f.Add(site["slurm.conf"], site["gres.conf"], site["topology.conf"])
 	f.Add("PartitionName=DEFAULT A=b\nPartitionName=\"x y\" Nodes=ALL", "Name=gpu File=/dev/a,b[1-2]", "SwitchName=a Switches=a")
 	f.Add("Licenses=a,a,b:x\nPriorityWeightTRES==1,\"=2", "", "")
+	f.Cleanup(func(bound int) func() { return func() { maxNamed = bound } }(maxNamed))
+	maxNamed = 1 << 13 // lists of names are not what is looked for
 	f.Fuzz(func(t *testing.T, conf, gresConf, topology string) {
 		files := map[string]string{"slurm.conf": conf, "gres.conf": gresConf, "topology.conf": topology, "inc/nodes.conf": site["inc/nodes.conf"]}
 		var lines [3][]Line

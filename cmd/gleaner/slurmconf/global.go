@@ -35,7 +35,7 @@ var settled = map[string]string{
 	"controlmachine": "each controller has its gctld.toml", "backupcontroller": "each controller has its gctld.toml",
 	"slurmdtimeout": "lease in cluster.toml, which is shorter: jobs run on when it ends unless lease_action says otherwise", "slurmctldtimeout": "election_timeout in gctld.toml",
 	"returntoservice": "a node comes back by itself", "gresTypes": "GPUs are found by gnoded", "grestypes": "GPUs are found by gnoded", "switchtype": "needs no setting",
-	"topologyplugin": "[[switch]] in cluster.toml", "prologflags": "a container is made before the job starts", "maildomain": "mail is not sent yet", "mailprog": "mail is not sent yet",
+	"topologyplugin": "[[switch]] in cluster.toml", "prologflags": "a container is made before the job starts", "maildomain": "domain = below [mail] in cluster.toml, with a program or a server", "mailprog": "program = below [mail] in cluster.toml, which is called as sendmail(8) is",
 	"fairsharedampeningfactor": "Fair Tree does not use it", "jobrequeue": "jobs may be requeued unless they say --no-requeue", "inactivelimit": "--inactive-limit of grun and galloc",
 }
 

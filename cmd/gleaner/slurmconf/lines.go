@@ -24,6 +24,11 @@ const (
 	maxHosts    = 65536 // nodes, and names in gres.conf
 )
 
+// maxNamed bounds the names in all host lists together: a short line may stand for
+// tens of thousands, which are written out. Thousands of nodes in a hundred partitions
+// have that many.
+var maxNamed = 1 << 20
+
 // ErrSyntax is returned for a line that cannot be read.
 var ErrSyntax = errors.New("cannot be read")
 

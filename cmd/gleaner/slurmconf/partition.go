@@ -106,7 +106,7 @@ func (c *converter) nodesOf(s said) (string, error) {
 	if s.value == "" || strings.EqualFold(s.value, "ALL") {
 		return "ALL", nil
 	}
-	words, err := spec.ParseHostList(s.value)
+	words, err := c.names(s.value)
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +116,7 @@ func (c *converter) nodesOf(s said) (string, error) {
 			if strings.EqualFold(set, "ALL") {
 				return "ALL", nil
 			}
-			within, err := spec.ParseHostList(set)
+			within, err := c.names(set)
 			if err != nil {
 				return "", err
 			}

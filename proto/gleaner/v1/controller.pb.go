@@ -2434,6 +2434,7 @@ type Policy struct {
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
 	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
 	Images               *ImageRules      `protobuf:"bytes,200,opt,name=images,proto3" json:"images,omitempty"` // none = every image
+	Mail                 *MailPolicy      `protobuf:"bytes,680,opt,name=mail,proto3" json:"mail,omitempty"`     // none = no mail is sent
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2671,6 +2672,83 @@ func (x *Policy) GetImages() *ImageRules {
 	return nil
 }
 
+func (x *Policy) GetMail() *MailPolicy {
+	if x != nil {
+		return x.Mail
+	}
+	return nil
+}
+
+// MailPolicy says how the leading controller sends mail about jobs: by a program as
+// sendmail(8), or to a server (SMTP).
+type MailPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Program       string                 `protobuf:"bytes,1,opt,name=program,proto3" json:"program,omitempty"` // absolute path; gets -i and the addresses, and the mail as its input
+	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`   // HOST:PORT
+	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`       // "" = gleaner@ the domain, or the controller's host
+	Domain        string                 `protobuf:"bytes,4,opt,name=domain,proto3" json:"domain,omitempty"`   // behind the name of a user that is no address (MailDomain); "" = nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MailPolicy) Reset() {
+	*x = MailPolicy{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MailPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MailPolicy) ProtoMessage() {}
+
+func (x *MailPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MailPolicy.ProtoReflect.Descriptor instead.
+func (*MailPolicy) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *MailPolicy) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *MailPolicy) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *MailPolicy) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *MailPolicy) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
 // RateLimit bounds the requests of each user, by the words of
 // SlurmctldParameters in slurm.conf(5). 0 = the default.
 type RateLimit struct {
@@ -2687,7 +2765,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2777,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2790,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -2780,7 +2858,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2870,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2883,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -2912,7 +2990,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3002,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3015,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -2985,7 +3063,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3075,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3088,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -3076,7 +3154,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3166,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3179,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -3143,7 +3221,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3233,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3246,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *License) GetName() string {
@@ -3198,7 +3276,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3288,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3301,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Switch) GetName() string {
@@ -3262,7 +3340,7 @@ type Login struct {
 
 func (x *Login) Reset() {
 	*x = Login{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3352,7 @@ func (x *Login) String() string {
 func (*Login) ProtoMessage() {}
 
 func (x *Login) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3365,7 @@ func (x *Login) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Login.ProtoReflect.Descriptor instead.
 func (*Login) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Login) GetHosts() string {
@@ -3338,7 +3416,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +3428,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +3441,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3393,7 +3471,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +3483,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +3496,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3446,7 +3524,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3536,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3549,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3504,7 +3582,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3594,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3607,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3550,7 +3628,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3562,7 +3640,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3575,7 +3653,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3607,7 +3685,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +3697,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +3710,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 type ShowConfigResponse struct {
@@ -3645,7 +3723,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3735,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3748,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3697,7 +3775,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3709,7 +3787,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3722,7 +3800,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3747,7 +3825,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +3837,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +3850,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 type PingResponse struct {
@@ -3793,7 +3871,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3805,7 +3883,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3818,7 +3896,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -3900,7 +3978,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +3990,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4003,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -3953,7 +4031,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4043,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4056,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -4077,7 +4155,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4167,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4180,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -4120,7 +4198,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4210,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4223,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4328,8 +4406,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xd7\n" +
-	"\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\x84\v\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4367,7 +4444,14 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\tborrowers\x18\xa4\x03 \x03(\v2\x14.gleaner.v1.BorrowerR\tborrowers\x12:\n" +
 	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
 	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\x12/\n" +
-	"\x06images\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x06images\"\xc4\x01\n" +
+	"\x06images\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x06images\x12+\n" +
+	"\x04mail\x18\xa8\x05 \x01(\v2\x16.gleaner.v1.MailPolicyR\x04mail\"j\n" +
+	"\n" +
+	"MailPolicy\x12\x18\n" +
+	"\aprogram\x18\x01 \x01(\tR\aprogram\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x16\n" +
+	"\x06domain\x18\x04 \x01(\tR\x06domain\"\xc4\x01\n" +
 	"\tRateLimit\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vbucket_size\x18\x02 \x01(\rR\n" +
@@ -4571,7 +4655,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4612,242 +4696,244 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ReportLendingRequest)(nil),       // 36: gleaner.v1.ReportLendingRequest
 	(*ReportLendingResponse)(nil),      // 37: gleaner.v1.ReportLendingResponse
 	(*Policy)(nil),                     // 38: gleaner.v1.Policy
-	(*RateLimit)(nil),                  // 39: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 40: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 41: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 42: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 43: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 44: gleaner.v1.License
-	(*Switch)(nil),                     // 45: gleaner.v1.Switch
-	(*Login)(nil),                      // 46: gleaner.v1.Login
-	(*Owner)(nil),                      // 47: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 48: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 49: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 50: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 51: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 52: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 53: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 54: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 55: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 56: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 57: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 58: gleaner.v1.Event
-	(*Purged)(nil),                     // 59: gleaner.v1.Purged
-	(*Synced)(nil),                     // 60: gleaner.v1.Synced
-	nil,                                // 61: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 62: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 63: gleaner.v1.JobId
-	(*Job)(nil),                        // 64: gleaner.v1.Job
-	(*JobChange)(nil),                  // 65: gleaner.v1.JobChange
-	(JobState)(0),                      // 66: gleaner.v1.JobState
-	(*PastRun)(nil),                    // 67: gleaner.v1.PastRun
-	(*ArrayRange)(nil),                 // 68: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 69: gleaner.v1.Node
-	(*Partition)(nil),                  // 70: gleaner.v1.Partition
-	(*Lending)(nil),                    // 71: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 72: gleaner.v1.OwnerReport
-	(*Outside)(nil),                    // 73: gleaner.v1.Outside
-	(*ImageRules)(nil),                 // 74: gleaner.v1.ImageRules
-	(*CreateReservationRequest)(nil),   // 75: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 76: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 77: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 78: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 79: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 80: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 81: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 82: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 83: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 84: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 85: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 86: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 87: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 88: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 89: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 90: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 91: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 92: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 93: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 94: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 95: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 96: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 97: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 98: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 99: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 100: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 101: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 102: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 103: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 104: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 105: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 106: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 107: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 108: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 109: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 110: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 111: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 112: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 113: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 114: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 115: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 116: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 117: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 118: gleaner.v1.RecordCertificatesResponse
+	(*MailPolicy)(nil),                 // 39: gleaner.v1.MailPolicy
+	(*RateLimit)(nil),                  // 40: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 41: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 42: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 43: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 44: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 45: gleaner.v1.License
+	(*Switch)(nil),                     // 46: gleaner.v1.Switch
+	(*Login)(nil),                      // 47: gleaner.v1.Login
+	(*Owner)(nil),                      // 48: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 49: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 50: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 51: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 52: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 53: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 54: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 55: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 56: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 57: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 58: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 59: gleaner.v1.Event
+	(*Purged)(nil),                     // 60: gleaner.v1.Purged
+	(*Synced)(nil),                     // 61: gleaner.v1.Synced
+	nil,                                // 62: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 63: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 64: gleaner.v1.JobId
+	(*Job)(nil),                        // 65: gleaner.v1.Job
+	(*JobChange)(nil),                  // 66: gleaner.v1.JobChange
+	(JobState)(0),                      // 67: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 68: gleaner.v1.PastRun
+	(*ArrayRange)(nil),                 // 69: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 70: gleaner.v1.Node
+	(*Partition)(nil),                  // 71: gleaner.v1.Partition
+	(*Lending)(nil),                    // 72: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 73: gleaner.v1.OwnerReport
+	(*Outside)(nil),                    // 74: gleaner.v1.Outside
+	(*ImageRules)(nil),                 // 75: gleaner.v1.ImageRules
+	(*CreateReservationRequest)(nil),   // 76: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 77: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 78: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 79: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 80: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 81: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 82: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 83: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 84: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 85: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 86: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 87: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 88: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 89: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 90: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 91: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 92: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 93: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 94: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 95: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 96: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 97: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 98: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 99: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 100: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 101: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 102: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 103: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 104: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 105: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 106: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 107: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 108: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 109: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 110: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 111: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 112: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 113: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 114: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 115: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 116: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 117: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 118: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 119: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	63,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	63,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	64,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	64,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	65,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	65,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	66,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	63,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	66,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	64,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	67,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
-	67,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	68,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
 	9,   // 12: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 13: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	68,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	63,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	69,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	64,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	14,  // 16: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,   // 17: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	9,   // 18: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 19: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	9,   // 20: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 21: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	65,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	66,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	14,  // 23: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 24: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 25: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	14,  // 26: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
 	14,  // 27: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 28: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	69,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	70,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	65,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	70,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	71,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,   // 32: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	69,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	69,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	71,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	69,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	72,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	70,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	40,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	41,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	44,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	45,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	43,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	68,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	68,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	73,  // 46: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
-	39,  // 47: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	47,  // 48: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	48,  // 49: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	42,  // 50: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	46,  // 51: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	74,  // 52: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
-	61,  // 53: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 54: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	51,  // 55: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 56: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	54,  // 57: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 58: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 59: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	69,  // 60: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	59,  // 61: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	60,  // 62: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 63: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 64: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 65: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 66: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 67: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 68: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 69: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 70: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 71: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 72: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 73: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 74: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 75: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 76: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 77: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	75,  // 78: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	76,  // 79: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	77,  // 80: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	78,  // 81: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	49,  // 82: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	52,  // 83: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	55,  // 84: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	57,  // 85: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	79,  // 86: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	80,  // 87: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	81,  // 88: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	82,  // 89: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	83,  // 90: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	84,  // 91: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	85,  // 92: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	86,  // 93: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	87,  // 94: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	88,  // 95: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	89,  // 96: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	90,  // 97: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	91,  // 98: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	92,  // 99: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 100: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	93,  // 101: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	94,  // 102: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	95,  // 103: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	96,  // 104: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	97,  // 105: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 106: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 107: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 108: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 109: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 110: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 111: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 112: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 113: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 114: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 115: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 116: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 117: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 118: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 119: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 120: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	98,  // 121: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	99,  // 122: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	100, // 123: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	101, // 124: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 125: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 126: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 127: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 128: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	102, // 129: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	103, // 130: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	104, // 131: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	105, // 132: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	106, // 133: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	107, // 134: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	86,  // 135: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	108, // 136: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	109, // 137: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	110, // 138: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	111, // 139: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	112, // 140: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	113, // 141: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	114, // 142: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 143: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	93,  // 144: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	115, // 145: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	116, // 146: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	117, // 147: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	118, // 148: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	106, // [106:149] is the sub-list for method output_type
-	63,  // [63:106] is the sub-list for method input_type
-	63,  // [63:63] is the sub-list for extension type_name
-	63,  // [63:63] is the sub-list for extension extendee
-	0,   // [0:63] is the sub-list for field type_name
+	70,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	70,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	72,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	70,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	73,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	71,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	41,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	42,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	45,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	46,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	44,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	69,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	69,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	74,  // 46: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
+	40,  // 47: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	48,  // 48: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	49,  // 49: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	43,  // 50: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	47,  // 51: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	75,  // 52: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
+	39,  // 53: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
+	62,  // 54: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 55: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	52,  // 56: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 57: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	55,  // 58: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 59: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	65,  // 60: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	70,  // 61: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	60,  // 62: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	61,  // 63: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 64: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 65: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 66: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 67: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 68: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 69: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 70: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 71: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 72: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 73: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 74: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 75: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 76: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 77: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 78: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	76,  // 79: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	77,  // 80: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	78,  // 81: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	79,  // 82: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	50,  // 83: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	53,  // 84: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	56,  // 85: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	58,  // 86: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	80,  // 87: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	81,  // 88: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	82,  // 89: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	83,  // 90: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	84,  // 91: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	85,  // 92: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	86,  // 93: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	87,  // 94: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	88,  // 95: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	89,  // 96: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	90,  // 97: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	91,  // 98: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	92,  // 99: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	93,  // 100: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 101: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	94,  // 102: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	95,  // 103: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	96,  // 104: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	97,  // 105: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	98,  // 106: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 107: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 108: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 109: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 110: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 111: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 112: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 113: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 114: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 115: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 116: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 117: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 118: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 119: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 120: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 121: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	99,  // 122: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	100, // 123: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	101, // 124: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	102, // 125: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	51,  // 126: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	54,  // 127: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	57,  // 128: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	59,  // 129: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	103, // 130: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	104, // 131: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	105, // 132: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	106, // 133: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	107, // 134: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	108, // 135: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	87,  // 136: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	109, // 137: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	110, // 138: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	111, // 139: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	112, // 140: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	113, // 141: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	114, // 142: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	115, // 143: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 144: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	94,  // 145: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	116, // 146: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	117, // 147: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	118, // 148: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	119, // 149: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	107, // [107:150] is the sub-list for method output_type
+	64,  // [64:107] is the sub-list for method input_type
+	64,  // [64:64] is the sub-list for extension type_name
+	64,  // [64:64] is the sub-list for extension extendee
+	0,   // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4868,7 +4954,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[56].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[57].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -4880,7 +4966,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

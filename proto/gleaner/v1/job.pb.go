@@ -1029,13 +1029,17 @@ type JobSpec struct {
 	// The container image that is the job's root, pinned by a digest (--image):
 	// docker://HOST/NAME:TAG@sha256:…, oci:PATH:TAG@…, docker-archive:PATH@…; "" = the
 	// node's own root.
-	Image         string            `protobuf:"bytes,70,opt,name=image,proto3" json:"image,omitempty"`
-	Network       Network           `protobuf:"varint,71,opt,name=network,proto3,enum=gleaner.v1.Network" json:"network,omitempty"`
-	Mounts        []*Mount          `protobuf:"bytes,72,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	Staging       []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
-	Checkpoint    *CheckpointPolicy `protobuf:"bytes,74,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	Container     *ContainerOptions `protobuf:"bytes,200,opt,name=container,proto3" json:"container,omitempty"`
-	Reservations  []string          `protobuf:"bytes,75,rep,name=reservations,proto3" json:"reservations,omitempty"` // it runs in one of them: in the first that it can use
+	Image        string            `protobuf:"bytes,70,opt,name=image,proto3" json:"image,omitempty"`
+	Network      Network           `protobuf:"varint,71,opt,name=network,proto3,enum=gleaner.v1.Network" json:"network,omitempty"`
+	Mounts       []*Mount          `protobuf:"bytes,72,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	Staging      []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
+	Checkpoint   *CheckpointPolicy `protobuf:"bytes,74,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Container    *ContainerOptions `protobuf:"bytes,200,opt,name=container,proto3" json:"container,omitempty"`
+	Reservations []string          `protobuf:"bytes,75,rep,name=reservations,proto3" json:"reservations,omitempty"` // it runs in one of them: in the first that it can use
+	// Of what mail is sent: bits of spec.MailTypes; 0 = none. mail_user is to whom,
+	// addresses or user names with commas between them; "" = the owner.
+	MailTypes     uint32 `protobuf:"varint,180,opt,name=mail_types,json=mailTypes,proto3" json:"mail_types,omitempty"`
+	MailUser      string `protobuf:"bytes,181,opt,name=mail_user,json=mailUser,proto3" json:"mail_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1488,6 +1492,20 @@ func (x *JobSpec) GetReservations() []string {
 		return x.Reservations
 	}
 	return nil
+}
+
+func (x *JobSpec) GetMailTypes() uint32 {
+	if x != nil {
+		return x.MailTypes
+	}
+	return 0
+}
+
+func (x *JobSpec) GetMailUser() string {
+	if x != nil {
+		return x.MailUser
+	}
+	return ""
 }
 
 // AllocatedDevice is one device, or shares of one, given to a job.
@@ -3664,7 +3682,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
 	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\x12\x1c\n" +
 	"\tdirectory\x18\x04 \x01(\tR\tdirectory\x12 \n" +
-	"\vconnections\x18\x05 \x01(\tR\vconnections\"\xe1\x10\n" +
+	"\vconnections\x18\x05 \x01(\tR\vconnections\"\x9f\x11\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3742,7 +3760,10 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"checkpoint\x18J \x01(\v2\x1c.gleaner.v1.CheckpointPolicyR\n" +
 	"checkpoint\x12;\n" +
 	"\tcontainer\x18\xc8\x01 \x01(\v2\x1c.gleaner.v1.ContainerOptionsR\tcontainer\x12\"\n" +
-	"\freservations\x18K \x03(\tR\freservationsB\x1d\n" +
+	"\freservations\x18K \x03(\tR\freservations\x12\x1e\n" +
+	"\n" +
+	"mail_types\x18\xb4\x01 \x01(\rR\tmailTypes\x12\x1c\n" +
+	"\tmail_user\x18\xb5\x01 \x01(\tR\bmailUserB\x1d\n" +
 	"\x1b_kill_on_invalid_dependencyB\v\n" +
 	"\t_priority\"\xa3\x01\n" +
 	"\x0fAllocatedDevice\x12\x12\n" +
