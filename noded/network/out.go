@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Who    string // identifies the allocation on this machine: its directory
 	Job    uint32
+	Number uint32 // of the addresses that are tried first (Pair)
 	Node   string
 	Ranges Ranges
 	Policy Policy
@@ -141,13 +142,13 @@ func (o *Out) choose(node, job *side) error {
 		if v6.IsValid() {
 			o.plan.V6 = v6
 		} else {
-			_, o.plan.V6 = o.Ranges.Pair(o.Job)
+			_, o.plan.V6 = o.Ranges.Pair(o.Number)
 		}
 		o.plan.V4 = v4
 		return node.mustBeFree(v4)
 	}
 	for i := range o.Ranges.Tries() {
-		o.plan.V4, o.plan.V6 = o.Ranges.Pair(o.Job + i)
+		o.plan.V4, o.plan.V6 = o.Ranges.Pair(o.Number + i)
 		err := node.mustBeFree(o.plan.V4)
 		if !errors.Is(err, ErrAddressTaken) {
 			return err

@@ -3,6 +3,7 @@ package network
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 )
 
@@ -75,8 +76,17 @@ func overlapsAny(p netip.Prefix, routes []netip.Prefix) bool {
 	return false
 }
 
-// Pair answers the addresses of one number: the number of the job at first, then those
-// after it. All of them are tried before one comes again.
+// Spread is added to the numbers of a node's jobs. Nodes of one cluster have one state_dir,
+// as a rule, so that jobs of unlike numbers have unlike addresses and find them free where
+// they resume. Clusters that share a machine have jobs of the same numbers.
+func Spread(stateDir string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(stateDir))
+	return h.Sum32()
+}
+
+// Pair answers the addresses of one number: a job's first, then those after it. All of
+// them are tried before one comes again.
 func (r Ranges) Pair(number uint32) (v4, v6 netip.Addr) {
 	room := uint32(1)<<(32-r.V4.Bits()) - 2 // without the first and the last address
 	index := number%room + 1

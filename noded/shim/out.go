@@ -16,6 +16,7 @@ func (p *alloc) prepareOut(spec *container.Spec) {
 	n := &p.settings.Network
 	p.out = network.New(network.Config{
 		Who: string(p.dir), Job: p.order.Alloc.Job, Node: p.settings.Node,
+		Number: p.order.Alloc.Job + network.Spread(p.settings.StateDir),
 		Policy: policyOf(p.order.Outside),
 		Ranges: n.Ranges, Alone: n.WhyNot != "" || !n.Ranges.V4.IsValid(), Log: p.log,
 	})

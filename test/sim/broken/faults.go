@@ -167,7 +167,7 @@ var Faults = []Fault{
 		{"ctld/state/gang_saved.go", "	case !report.Frozen:\n", "	case !report.Frozen && (!BROKEN || report.Number == 0):\n"},
 	}, []string{"-from", "2"}},
 	{"an alloc goes on before all are restored", []Edit{
-		{"ctld/state/wanted.go", "job.Run.Restore != nil) && !job.Configuring()", "job.Run.Restore != nil) && (BROKEN || !job.Configuring())"},
+		{"ctld/state/wanted.go", "job.HasNetwork()) && !job.Configuring()", "job.HasNetwork()) && (BROKEN || !job.Configuring())"},
 	}, nil},
 	{"a successor runs before it is decided that it does", []Edit{
 		{"ctld/state/wanted.go", "w.Successor, w.ReleaseBatch = true, false", "w.Successor, w.ReleaseBatch = true, BROKEN"},
