@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"os/user"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/nameservice"
 )
 
 // Accounts are looked up in the host's name service and remembered for a short
@@ -136,8 +136,8 @@ func shellOf(name string, uid int) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), getentLimit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "getent", "passwd", strconv.Itoa(uid)).Output()
-	if fields := strings.Split(strings.TrimSpace(string(out)), ":"); err == nil && len(fields) == 7 && fields[6] != "" {
+	fields, err := nameservice.Entry(ctx, strconv.Itoa(uid))
+	if err == nil && len(fields) == 7 && fields[6] != "" {
 		return fields[6]
 	}
 	return "/bin/sh"

@@ -176,8 +176,8 @@ func (k *Keeper) put(ctx context.Context, database *Database, rows []Row, throug
 	return nil
 }
 
-// fillGap copies from other controllers what the outbox has no more and the database
-// does not have. If none of them has it, it is lost, and that is said once.
+// fillGap copies from other controllers what the outbox no longer has and the database
+// lacks. If none of them has it, it is lost, and that is said once.
 func (k *Keeper) fillGap(ctx context.Context, database *Database, trimmed state.Position) error {
 	for k.Through() < trimmed {
 		rows, through, all := k.others.CopyHistory(ctx, k.Through())
@@ -200,7 +200,7 @@ func (k *Keeper) fillGap(ctx context.Context, database *Database, trimmed state.
 	return nil
 }
 
-// opened is the database, opened anew if it is not open or its file is gone.
+// opened is the database, opened again if it is closed or its file is gone.
 func (k *Keeper) opened(ctx context.Context) (*Database, error) {
 	if k.database != nil && k.database.Present() {
 		return k.database, nil

@@ -17,7 +17,7 @@
 // connections of all allocations are there again, or the kernel of one refuses what
 // another one sends, and the connection is lost.
 //
-// This file is pure: who has which address, what the peers are told, how large a packet
+// This file is pure: the addresses of allocations, what the peers are told, how large a packet
 // may be.
 package gangnet
 

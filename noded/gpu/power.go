@@ -13,7 +13,7 @@ type PowerBounds interface {
 	// It fails with ErrNoPowerBound where the GPU takes none.
 	PowerBound(id string) (now, least Milliwatts, err error)
 	// SetPowerBound changes that, for all who use the GPU, until the next SetPowerBound or
-	// until the driver is loaded anew.
+	// until the driver is loaded again.
 	SetPowerBound(id string, bound Milliwatts) error
 }
 

@@ -178,7 +178,7 @@ func TestNamesOfThisHost(t *testing.T) {
 	}
 }
 
-// TestOneUserHasBounds: who has too much under way is refused, with the remedy.
+// TestOneUserHasBounds: a user with too many calls under way is refused, with the remedy.
 func TestOneUserHasBounds(t *testing.T) {
 	c, socket := started(t)
 	ctx, cancel := context.WithTimeout(t.Context(), prototest.Patience)

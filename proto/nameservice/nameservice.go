@@ -2,8 +2,8 @@
 //
 // Contract: Find answers the same in every program. One that is linked without the C
 // library reads /etc/passwd only; getent then asks the directories that nsswitch.conf(5)
-// names. A service that does not answer is another error than a user who is not there,
-// and whoever asks says with the context how long it may take.
+// names. A service that does not answer is another error than an unknown user.
+// The context bounds how long an answer may take.
 package nameservice
 
 import (
@@ -27,9 +27,9 @@ func Find(ctx context.Context, word string) (*user.User, error) {
 	if known, err := look(word); err == nil {
 		return &user.User{Username: known.Username, Uid: known.Uid}, nil
 	}
-	entry, err := exec.CommandContext(ctx, "getent", "passwd", "--", word).Output()
+	fields, err := Entry(ctx, word)
 	var ended *exec.ExitError
-	switch fields := strings.Split(string(entry), ":"); {
+	switch {
 	// A directory may spell a name in another way than it was asked.
 	case err == nil && len(fields) >= 3 && fields[0] != "" && (notNumber != nil || fields[2] == word):
 		return &user.User{Username: fields[0], Uid: fields[2]}, nil
@@ -37,6 +37,13 @@ func Find(ctx context.Context, word string) (*user.User, error) {
 		return nil, user.UnknownUserError(word)
 	}
 	return nil, fmt.Errorf("getent: %w", err)
+}
+
+// Entry answers the fields of passwd(5) that the name service has for a name or a number.
+// An error is getent's, as os/exec returns it.
+func Entry(ctx context.Context, word string) ([]string, error) {
+	line, err := exec.CommandContext(ctx, "getent", "passwd", "--", word).Output()
+	return strings.Split(strings.TrimSpace(string(line)), ":"), err
 }
 
 // noSuchKey is how getent(1) ends for a name that is not there.

@@ -27,7 +27,7 @@ func readStepRequest(inv *option.Invocation, typed option.Values) (*grant.Reques
 		Tasks: int(builder.Count(jobspec.OptNtasks)), Least: int(least), Most: int(most),
 		TasksPerNode: int(builder.Count(jobspec.OptNtasksPerNode)), CPUsPerTask: int(builder.Count(jobspec.OptCPUsPerTask)),
 		Overcommit: values.Given(optOvercommit), Overlap: values.Given(optOverlap),
-		// Slurm: who counts its CPUs gets no more than those.
+		// Slurm: a step that counts its CPUs gets only those.
 		Exact: values.Given(optExact) || values.Given(jobspec.OptExclusive) || values.Given(jobspec.OptCPUsPerTask),
 	}
 	for _, list := range []struct {
