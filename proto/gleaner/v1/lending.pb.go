@@ -60,9 +60,15 @@ type Lending struct {
 	GuestPowerWatts uint32 `protobuf:"varint,15,opt,name=guest_power_watts,json=guestPowerWatts,proto3" json:"guest_power_watts,omitempty"`
 	// What guests read from each disk in a second, and what they write there, in bytes, all
 	// together; 0 = no limit (which is the default).
-	GuestIoBytes  uint64 `protobuf:"varint,16,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`
-	By            string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
-	AtMs          int64  `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	GuestIoBytes uint64 `protobuf:"varint,16,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`
+	// The network of guests there: private-only, private or host, as of a partition; "" =
+	// private-only where the node has an owner.
+	Network string `protobuf:"bytes,17,opt,name=network,proto3" json:"network,omitempty"`
+	// Where guests with a network of their own may connect to, as of a partition, besides what
+	// that says; empty = everywhere.
+	NetworkAllow  []string `protobuf:"bytes,18,rep,name=network_allow,json=networkAllow,proto3" json:"network_allow,omitempty"`
+	By            string   `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
+	AtMs          int64    `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +213,20 @@ func (x *Lending) GetGuestIoBytes() uint64 {
 		return x.GuestIoBytes
 	}
 	return 0
+}
+
+func (x *Lending) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *Lending) GetNetworkAllow() []string {
+	if x != nil {
+		return x.NetworkAllow
+	}
+	return nil
 }
 
 func (x *Lending) GetBy() string {
@@ -607,7 +627,7 @@ var File_gleaner_v1_lending_proto protoreflect.FileDescriptor
 const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/lending.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xec\x04\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xab\x05\n" +
 	"\aLending\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
 	"\tnotice_ms\x18\x02 \x01(\rR\bnoticeMs\x12\x1c\n" +
@@ -626,7 +646,9 @@ const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\aquiet_s\x18\r \x01(\rR\x06quietS\x12.\n" +
 	"\x13guest_network_bytes\x18\x0e \x01(\x04R\x11guestNetworkBytes\x12*\n" +
 	"\x11guest_power_watts\x18\x0f \x01(\rR\x0fguestPowerWatts\x12$\n" +
-	"\x0eguest_io_bytes\x18\x10 \x01(\x04R\fguestIoBytes\x12\x0e\n" +
+	"\x0eguest_io_bytes\x18\x10 \x01(\x04R\fguestIoBytes\x12\x18\n" +
+	"\anetwork\x18\x11 \x01(\tR\anetwork\x12#\n" +
+	"\rnetwork_allow\x18\x12 \x03(\tR\fnetworkAllow\x12\x0e\n" +
 	"\x02by\x18\x14 \x01(\tR\x02by\x12\x13\n" +
 	"\x05at_ms\x18\x15 \x01(\x03R\x04atMs\"\xf1\x01\n" +
 	"\vOwnerReport\x12\x14\n" +
