@@ -17,6 +17,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/diag"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/forward"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
@@ -70,6 +71,7 @@ func constructors() []func() *option.Command {
 		alloc.Command,
 		attach.Command,
 		copy.Command,
+		forward.Command,
 		doctor.Command,
 		setup.Command,
 		agent.Command,
