@@ -82,6 +82,8 @@ type Job struct {
 	Saved *Saved `cbor:"50,keyasint,omitempty"`
 	// Avoided are the nodes on which it could not be started; nil = there are none.
 	Avoided *Avoided `cbor:"61,keyasint,omitempty"`
+	// Staged is how far the copying of its files is; nil = it has none, or is over.
+	Staged *Staged `cbor:"602,keyasint,omitempty"`
 }
 
 // Run is one run of a job: what it holds, and where.
@@ -223,12 +225,16 @@ const (
 	ReasonDeadline         Reason = 20
 	// ReasonDependencyNeverSatisfied: cancelled for that (--kill-on-invalid-dep).
 	ReasonDependencyNeverSatisfied Reason = 21
+	// ReasonBurstBufferOperation: files were not staged in, or out.
+	ReasonBurstBufferOperation Reason = 22
 )
 
 // State is the base state that users see.
 func (j *Job) State() pb.JobState {
 	switch {
-	case j.Phase == Waiting:
+	case j.stagesOut():
+		return pb.JobState_JOB_STATE_STAGE_OUT
+	case j.Phase == Waiting, j.stagesIn():
 		return pb.JobState_JOB_STATE_PENDING
 	case j.Suspended():
 		return pb.JobState_JOB_STATE_SUSPENDED

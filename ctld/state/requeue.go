@@ -53,6 +53,11 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 		}
 		switch job.Phase {
 		case Waiting:
+			if job.Staged.waitsFor() != "" {
+				next := *job
+				next.Staged = job.Spec.firstStage()
+				return &next, OK, ""
+			}
 			if len(job.Images()) > 0 {
 				next := job.startingOver("it was requeued")
 				if next.Held == sched.NotHeld {
@@ -129,6 +134,7 @@ func (s *State) requeued(job *Job, end *End) *Job {
 	if job.Saved != nil {
 		s.keepImages(job, &next, end)
 	}
+	next.Staged = job.stagedAgain(&next)
 	next.Run, next.End = nil, nil
 	if next.Dependencies.IsZero() {
 		return &next

@@ -21,6 +21,7 @@ func (s *State) putJob(job *Job) {
 	}
 	over := from != Finished && job.Phase == Finished
 	if over {
+		job = job.withoutStages()
 		s.noteHistory(job)
 		job = job.withoutSteps()
 	}

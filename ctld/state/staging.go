@@ -1,0 +1,383 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// A job whose files are staged has up to three runs: one that copies them in, on one CPU
+// and without GPUs; the job's own, on the same node; and one that copies its results out,
+// again without GPUs. Between them the job waits like any other, and its node keeps its
+// disk. Each run is placed, reported and ended as all are, so nothing else knows of this.
+// To users the first is a wait, with Slurm's reason for it, and the last is STAGE_OUT.
+
+// Stage is which of the runs a job waits for or has. Numbers are persisted: append only.
+type Stage uint8
+
+// Stages.
+const (
+	StageIn  Stage = 1
+	StageRun Stage = 2
+	StageOut Stage = 3
+)
+
+// Staged is how far a job is with its stages. A stored one is never changed.
+type Staged struct {
+	Stage Stage `cbor:"1,keyasint"`
+	// Node has the job's disk, while the job waits; "" = none has it.
+	Node string `cbor:"2,keyasint,omitempty"`
+	// Run and End are the job's own, with StageOut.
+	Run *Run `cbor:"3,keyasint,omitempty"`
+	End *End `cbor:"4,keyasint,omitempty"`
+}
+
+// Staging is one copy.
+type Staging struct {
+	Source string `cbor:"1,keyasint"`
+	Target string `cbor:"2,keyasint"`
+	Out    bool   `cbor:"3,keyasint,omitempty"`
+}
+
+// stagingMemory is what a run has that copies files.
+const stagingMemory = 512 << 20
+
+// checkStaging refuses what cannot be staged; its error is for the user.
+func checkStaging(asked *pb.JobSpec) error {
+	if len(asked.GetStaging()) == 0 {
+		return nil
+	}
+	for _, s := range asked.GetStaging() {
+		if err := spec.CheckStaging(spec.Staging{Source: s.GetSource(), Target: s.GetTarget(), Out: s.GetOut()}); err != nil {
+			return fmt.Errorf("staging: %w", err)
+		}
+	}
+	switch {
+	case len(asked.GetStaging()) > spec.MaxStagings:
+		return fmt.Errorf("%d files to stage are more than %d: stage a directory, or an archive", len(asked.GetStaging()), spec.MaxStagings)
+	case asked.GetTmpPerNodeBytes() == 0:
+		return fmt.Errorf("--stage-in and --stage-out need --tmp: say how much disk the job's files take, all together")
+	case asked.GetLicenses() != "":
+		return fmt.Errorf("--stage-in and --stage-out cannot be had with --licenses, which would be held while files are copied: leave one out")
+	}
+	return nil
+}
+
+// checkStagingNodes has a job with files to stage on one node.
+func (s *Spec) checkStagingNodes() *Refusal {
+	if len(s.Staging) == 0 {
+		return nil
+	}
+	if s.MinNodes > 1 || s.MaxNodes > 1 {
+		return refuse(Invalid, "--stage-in and --stage-out are for jobs on one node: type --nodes=1, or copy files in the script")
+	}
+	s.MinNodes, s.MaxNodes = 1, 1
+	return nil
+}
+
+func (s *Spec) stagingFromMessage(asked *pb.JobSpec) {
+	for _, one := range asked.GetStaging() {
+		s.Staging = append(s.Staging, Staging{one.GetSource(), one.GetTarget(), one.GetOut()})
+	}
+}
+
+func (s *Spec) stagingMessage(message *pb.JobSpec) {
+	for _, one := range s.Staging {
+		message.Staging = append(message.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out})
+	}
+}
+
+// has reports whether files are staged out, or in.
+func (s *Spec) has(out bool) bool {
+	return slices.ContainsFunc(s.Staging, func(one Staging) bool { return one.Out == out })
+}
+
+// firstStage is where a job begins; nil if it has no files to stage.
+func (s *Spec) firstStage() *Staged {
+	switch {
+	case s.has(false):
+		return &Staged{Stage: StageIn}
+	case s.has(true):
+		return &Staged{Stage: StageRun}
+	}
+	return nil
+}
+
+// stages reports whether the job's present run, or the next one, only copies files.
+func (j *Job) stages() bool { return j.Staged != nil && j.Staged.Stage != StageRun }
+
+// Stages is stages of a job that holds nodes.
+func (j *Job) Stages() bool { return j.stages() && j.HoldsNodes() }
+
+// stagesOut reports whether the job has run, and its results are not all away.
+func (j *Job) stagesOut() bool { return j.stages() && j.Staged.Stage == StageOut && j.Phase != Finished }
+
+// stagesIn reports whether the job's files come, and it has not begun for users.
+func (j *Job) stagesIn() bool {
+	return j.Stages() && j.Staged.Stage == StageIn && (j.End == nil || j.End.Requeue)
+}
+
+// waitsFor is the node that a waiting job has to run on, because it has its files; "" =
+// there is none.
+func (s *Staged) waitsFor() string {
+	if s == nil {
+		return ""
+	}
+	return s.Node
+}
+
+// nextStage is what becomes of a job after a run of it, whose last allocation is released:
+// it waits again for the next stage, or is over as the answer says, or as its run says if
+// that is nil.
+func (s *State) nextStage(job *Job) (next *Job, again bool) {
+	if job.Staged == nil || job.End.Requeue {
+		return nil, false
+	}
+	switch done := job.End.State == pb.JobState_JOB_STATE_COMPLETED; {
+	case job.Staged.Stage == StageIn && done:
+		return s.awaitStage(job, &Staged{Stage: StageRun, Node: job.Run.BatchHost()}), true
+	case job.Staged.Stage == StageIn:
+		return job.stagingFailed("stage-in", job.End), false
+	case job.Staged.Stage == StageRun && job.Spec.has(true) && !job.End.Cancelled:
+		end := *job.End
+		end.EndMS = s.timeMS
+		return s.awaitStage(job, &Staged{Stage: StageOut, Node: job.Run.BatchHost(), Run: job.Run, End: &end}), true
+	case job.Staged.Stage == StageRun:
+		return nil, false
+	case done:
+		over := *job
+		over.End = job.Staged.End
+		return &over, false
+	}
+	end := *job.Staged.End
+	if !job.End.Cancelled && end.State != pb.JobState_JOB_STATE_COMPLETED {
+		end.Detail = clip(joinSentences(end.Detail, "stage-out failed: "+job.End.Detail), MaxTextBytes)
+		over := *job
+		over.End = &end
+		return &over, false
+	}
+	return job.stagingFailed("stage-out", &end), false
+}
+
+// stagingFailed is a job that is over because its files were not copied by its run.
+func (j *Job) stagingFailed(what string, end *End) *Job {
+	if j.End.Cancelled {
+		return j
+	}
+	next, failed := *j, *end
+	failed.State, failed.Reason = pb.JobState_JOB_STATE_FAILED, ReasonBurstBufferOperation
+	why := j.End.Detail
+	if why == "" {
+		why = "it ended as " + spec.StateName(j.End.State)
+	}
+	failed.Detail = clip(what+" failed: "+why, MaxTextBytes)
+	next.End = &failed
+	return &next
+}
+
+// awaitStage is a job that waits for its next stage. It keeps its age.
+func (s *State) awaitStage(job *Job, stage *Staged) *Job {
+	next := *job
+	next.Phase, next.Staged = Waiting, stage
+	next.Epoch = max(job.Epoch, job.lastEpoch())
+	next.AgedMS, next.EligibleMS = job.AgedMS+max(job.Run.StartMS-job.EligibleMS, 0), s.timeMS
+	next.Saved, next.Detail = job.Saved.over(), ""
+	next.Run, next.End = nil, nil
+	if next.Dependencies.has(singleton) {
+		s.judgeSingleton(&next)
+	}
+	return &next
+}
+
+// stagedAgain is the stage of a job that waits again after a run that was requeued. What is
+// in an image has the job's files.
+func (j *Job) stagedAgain(next *Job) *Staged {
+	switch {
+	case j.stagesOut():
+		return j.Staged
+	case j.Staged != nil && j.Staged.Stage == StageRun && len(next.Images()) > 0:
+		return &Staged{Stage: StageRun}
+	}
+	return j.Spec.firstStage()
+}
+
+// withoutStages is a job that is over: what is told of it is its own run.
+func (j *Job) withoutStages() *Job {
+	if j.Staged == nil {
+		return j
+	}
+	next := *j
+	next.Staged = nil
+	if run := j.Staged.Run; run != nil {
+		next.Run = run
+	}
+	return &next
+}
+
+// stagedGone is the end of a run whose node no longer has the job's files.
+func stagedGone(job *Job, report *AllocReport) End {
+	detail := withColon("the job's files are gone", report.Node, report.Detail)
+	if job.stagesOut() {
+		return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: ReasonNodeDown, Detail: detail}
+	}
+	return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Elsewhere: true, Reason: ReasonNodeDown, Detail: detail + "; they are staged in again"}
+}
+
+// StagedJobs are the jobs whose disks nodes keep for a later run, by node, ascending.
+func (t *tables) StagedJobs() map[string][]uint32 {
+	kept := make(map[string][]uint32)
+	t.live.Scan(func(id uint32, job *Job) bool {
+		switch {
+		case job.Staged == nil:
+		case job.Staged.Node != "":
+			kept[job.Staged.Node] = append(kept[job.Staged.Node], id)
+		case job.HoldsNodes():
+			kept[job.Run.BatchHost()] = append(kept[job.Run.BatchHost()], id)
+		}
+		return true
+	})
+	return kept
+}
+
+// stagingScript runs in the job, as its user; its arguments are the copies.
+const stagingScript = "#!/bin/sh\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gleaner stage \"$@\"\n"
+
+// fillStaging makes of an order one that copies files, and says which disk is meant.
+func (j *Job) fillStaging(order *pb.StartAlloc) {
+	if j.Staged == nil {
+		return
+	}
+	order.KeepDisk = j.stages() || j.Spec.has(true)
+	order.Staged = j.Staged.Node != ""
+	if !j.stages() {
+		return
+	}
+	order.Stages = true
+	asked := order.Spec
+	asked.Script, asked.Arguments = []byte(stagingScript), nil
+	asked.StandardInput, asked.StandardOutput, asked.StandardError = "/dev/null", "/dev/null", "/dev/null"
+	asked.Signal, asked.Gpus = "", nil
+	if asked.Container != nil {
+		asked.Container.Entrypoint = false
+	}
+	for _, one := range j.Spec.Staging {
+		if one.Out == (j.Staged.Stage == StageOut) {
+			asked.Arguments = append(asked.Arguments, one.Source, one.Target)
+		}
+	}
+}
+
+// stagingRequest is what a run has that copies the files of a job.
+func stagingRequest(r *place.Request) place.Request {
+	return place.Request{
+		MinNodes: 1, MaxNodes: 1, Tasks: 1, CPUsPerTask: 1, MemoryPerNode: stagingMemory, TmpPerNode: r.TmpPerNode,
+		RequiredNodes: r.RequiredNodes, ExcludedNodes: r.ExcludedNodes, AmongNodes: r.AmongNodes, GuestOn: r.GuestOn, Constraint: r.Constraint,
+		ExclusiveUser: r.ExclusiveUser, User: r.User,
+	}
+}
+
+// staging says, for a snapshot, where the stages of jobs may be.
+type staging struct {
+	view *View
+	kept map[string]uint64          // bytes of the disks that nodes keep for jobs that wait
+	fits map[*Shape]map[string]bool // nodes that could run jobs of a shape, if nothing else ran there
+}
+
+// keeps counts the disk that is kept for a waiting job.
+func (a *staging) keeps(job *Job) {
+	if node := job.Staged.waitsFor(); node != "" {
+		if a.kept == nil {
+			a.kept = map[string]uint64{}
+		}
+		a.kept[node] += job.Spec.TmpPerNode
+	}
+}
+
+// stagedAway are the nodes on which a job with files to stage is not placed, ascending: all
+// but the one that has them. Files come to a node that can run the job, and where files of
+// jobs that wait take less than half of the disk.
+func (a *staging) stagedAway(job *Job) (names []string) {
+	pinned := job.Staged.Node
+	if pinned == "" && job.Staged.Stage != StageIn {
+		return nil
+	}
+	for node := range a.view.Nodes() {
+		switch {
+		case pinned != "" && node.Name != pinned, pinned == "" && !a.canRun(job, node):
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
+func (a *staging) canRun(job *Job, node *Node) bool {
+	if node.Inventory == nil || (a.kept[node.Name]+job.Spec.TmpPerNode)*2 > node.Inventory.TmpBytes && a.kept[node.Name] > 0 {
+		return false
+	}
+	nodes := a.fits[job.Spec.shape]
+	if nodes == nil {
+		if a.fits == nil {
+			a.fits = map[*Shape]map[string]bool{}
+		}
+		nodes = map[string]bool{}
+		a.fits[job.Spec.shape] = nodes
+	}
+	fits, known := nodes[node.Name]
+	if !known {
+		request := job.Spec.shape.Request
+		request.Switches, request.Contiguous = 0, false
+		_, _, fits = place.Fit([]place.Node{place.Idle(schedNode(node), false)}, []place.NodeIndex{0}, request)
+		nodes[node.Name] = fits
+	}
+	return fits
+}
+
+// Slurm's words for waits of this kind.
+const (
+	reasonStageIn    = "BurstBufferStageIn"
+	reasonStageSpace = "BurstBufferResources"
+)
+
+// fillStaged says how far the copying of a job's files is.
+func (t *tables) fillStaged(message *pb.Job, job *Job, overlay Overlay) {
+	if job.Staged == nil {
+		return
+	}
+	running, on := job.Stages(), ""
+	if job.Run != nil {
+		on = "on " + job.Run.BatchHost()
+	}
+	if job.stages() {
+		message.Configuring, message.Completing = false, false
+	}
+	switch stage := job.Staged.Stage; {
+	case stage == StageIn && running && job.stagesIn():
+		message.Reason, message.ReasonDetail = reasonStageIn, joinSentences("its files come "+on, overlay.Preparing)
+	case stage == StageIn && job.Phase == Waiting && job.Held == sched.NotHeld && slices.Contains([]string{"Resources", "Priority", "None"}, message.Reason):
+		message.Reason, message.ReasonDetail = reasonStageSpace, joinSentences("its files are to be staged in", message.ReasonDetail)
+	case stage == StageRun && job.Phase == Waiting && job.Staged.Node != "":
+		message.ReasonDetail = joinSentences(message.ReasonDetail, t.stagedOn(job))
+	case job.stagesOut():
+		fillRun(message, job.Staged.Run)
+		fillEnd(message, job.Staged.End)
+		message.Reason = job.Staged.End.Reason.String()
+		detail := "its results wait to be staged out from " + job.Staged.Node
+		if running {
+			detail = joinSentences("its results are staged out from "+job.Staged.Node, overlay.Preparing)
+		}
+		message.ReasonDetail = joinSentences(job.Staged.End.Detail, detail)
+	}
+}
+
+// stagedOn says where the files of a waiting job are, and what helps if that is not there.
+func (t *tables) stagedOn(job *Job) string {
+	text := "its files are on node " + job.Staged.Node
+	if node, known := t.nodes.Get(job.Staged.Node); !known || !node.Available() {
+		text += fmt.Sprintf(", which takes no jobs now: gcontrol requeue %d stages them in on another", job.ID)
+	}
+	return text
+}

@@ -1,0 +1,10 @@
+package step
+
+// StagingFile is where, in the job's directory, the program that copies files says how far
+// it is, or why it failed.
+const StagingFile = "staging.json"
+
+// Staging is what is in it.
+type Staging struct {
+	Text string `json:"text"`
+}
