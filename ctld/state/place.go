@@ -105,6 +105,9 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if len(order.Allocs) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")
 	}
+	if job.Staged != nil && len(order.Allocs) > 1 {
+		return nil, nil, fmt.Errorf("job %d has files to stage, and is placed on %d nodes", job.ID, len(order.Allocs))
+	}
 	for i := range order.Allocs {
 		if i > 0 && order.Allocs[i-1].Node >= order.Allocs[i].Node {
 			return nil, nil, fmt.Errorf("the nodes of the start are not ascending")

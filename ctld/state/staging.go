@@ -44,7 +44,7 @@ type Staging struct {
 }
 
 // stagingMemory is what a run has that copies files.
-const stagingMemory = 512 << 20
+const stagingMemory = 256 << 20
 
 // checkStaging refuses what cannot be staged; its error is for the user.
 func checkStaging(asked *pb.JobSpec) error {
@@ -114,7 +114,9 @@ func (j *Job) stages() bool { return j.Staged != nil && j.Staged.Stage != StageR
 func (j *Job) Stages() bool { return j.stages() && j.HoldsNodes() }
 
 // stagesOut reports whether the job has run, and its results are not all away.
-func (j *Job) stagesOut() bool { return j.stages() && j.Staged.Stage == StageOut && j.Phase != Finished }
+func (j *Job) stagesOut() bool {
+	return j.stages() && j.Staged.Stage == StageOut && j.Phase != Finished
+}
 
 // stagesIn reports whether the job's files come, and it has not begun for users.
 func (j *Job) stagesIn() bool {
@@ -170,6 +172,7 @@ func (j *Job) stagingFailed(what string, end *End) *Job {
 	}
 	next, failed := *j, *end
 	failed.State, failed.Reason = pb.JobState_JOB_STATE_FAILED, ReasonBurstBufferOperation
+	failed.ExitCode, failed.ExitSignal = 0, 0 // it is that of no script of the user's
 	why := j.End.Detail
 	if why == "" {
 		why = "it ended as " + spec.StateName(j.End.State)
@@ -380,4 +383,26 @@ func (t *tables) stagedOn(job *Job) string {
 		text += fmt.Sprintf(", which takes no jobs now: gcontrol requeue %d stages them in on another", job.ID)
 	}
 	return text
+}
+
+// checkStaged says what is wrong with a job's stages.
+func checkStaged(job *Job) error {
+	staged := job.Staged
+	if staged == nil {
+		return nil
+	}
+	wrong := func(what string) error { return fmt.Errorf("job %d: %s", job.ID, what) }
+	switch {
+	case job.Phase == Finished:
+		return wrong("is over and has a stage")
+	case len(job.Spec.Staging) == 0 || staged.Stage < StageIn || staged.Stage > StageOut:
+		return wrong("has a stage and nothing to stage")
+	case (staged.Stage == StageOut) != (staged.Run != nil && staged.End != nil):
+		return wrong("stages results out of a run that it did not have")
+	case staged.Stage == StageIn && staged.Node != "", staged.Stage == StageOut && staged.Node == "":
+		return wrong("its disk is nowhere, or where it cannot be")
+	case job.stages() && job.HoldsNodes() && len(job.Run.Allocs[0].Devices) > 0:
+		return wrong("copies files and has GPUs")
+	}
+	return nil
 }

@@ -80,7 +80,7 @@ func Main(dir string) error {
 	p.job.LeaveCheckpointDir()
 	p.job.DropDisk()
 	p.job.DropRoot()
-	if err := d.KeepDisk(p.order, p.settings.StateDir); err != nil {
+	if err := d.KeepDisk(p.order, result, p.settings.StateDir); err != nil {
 		log.Error("the job's disk could not be kept for its next run: see whether the disk is full", "error", err)
 	}
 	err, cleanErr := d.Conclude(result, host, func() {

@@ -215,4 +215,3 @@ func pieceLength(size int64) int64 {
 	const megabyte = 1 << 20
 	return max(store.PieceBytes, (size/mostPieces/megabyte+1)*megabyte)
 }
-

@@ -35,10 +35,25 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
+// keeps says whether a later run of the job may need the disk of one that has ended. What it
+// does not need in the end is deleted once the controllers say so.
+func keeps(order *pb.StartAlloc, result *pb.AllocEnded) bool {
+	done := result.GetCause() == pb.EndCause_END_CAUSE_EXITED && result.GetExitCode() == 0 && result.GetExitSignal() == 0
+	switch {
+	case !order.GetKeepDisk():
+		return false
+	case order.GetStages() && order.GetStaged(): // results that are not all away
+		return !done
+	case order.GetStages():
+		return done
+	}
+	return result.GetCause() != pb.EndCause_END_CAUSE_CANCELLED && result.GetCause() != pb.EndCause_END_CAUSE_RECLAIMED
+}
+
 // KeepDisk puts the allocation's disk, which is not mounted any longer, aside for a later run
-// of the job, if its order says so. It may be called again.
-func (d Dir) KeepDisk(order *pb.StartAlloc, stateDir string) error {
-	if !order.GetKeepDisk() {
+// of the job, if that needs it. It may be called again.
+func (d Dir) KeepDisk(order *pb.StartAlloc, result *pb.AllocEnded, stateDir string) error {
+	if !keeps(order, result) {
 		return nil
 	}
 	name := DiskFile
