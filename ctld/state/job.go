@@ -190,12 +190,13 @@ type End struct {
 	CancelledBy     uint32      `cbor:"8,keyasint,omitempty"` // uid, with Cancelled
 	ExitCode        uint32      `cbor:"9,keyasint,omitempty"`
 	ExitSignal      uint32      `cbor:"10,keyasint,omitempty"`
-	PeakMemoryBytes uint64      `cbor:"11,keyasint,omitempty"` // the highest of its nodes
-	CPUNS           uint64      `cbor:"12,keyasint,omitempty"` // of all its nodes
-	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last allocation was over
-	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job
-	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"` // nil = it was not
-	Saved           bool        `cbor:"30,keyasint,omitempty"` // with Requeue: it saved itself
+	PeakMemoryBytes uint64      `cbor:"11,keyasint,omitempty"`  // the highest of its nodes
+	CPUNS           uint64      `cbor:"12,keyasint,omitempty"`  // of all its nodes
+	EndMS           int64       `cbor:"13,keyasint,omitempty"`  // when the last allocation was over
+	OverMS          int64       `cbor:"602,keyasint,omitempty"` // when its results were away after that; 0 = they did not go
+	SpecialExit     bool        `cbor:"14,keyasint,omitempty"`  // with Requeue: see Job
+	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"`  // nil = it was not
+	Saved           bool        `cbor:"30,keyasint,omitempty"`  // with Requeue: it saved itself
 
 	// With Requeue. Frozen: its processes are saved, frozen, and need no time
 	// to end. StartOver: its images are not used. Unrestored: it was not

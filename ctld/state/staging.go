@@ -208,16 +208,21 @@ func (j *Job) stagedAgain(next *Job) *Staged {
 	return j.Spec.firstStage()
 }
 
-// withoutStages is a job that is over: what is told of it is its own run.
-func (j *Job) withoutStages() *Job {
+// withoutStages is a job that is over at a time: what is told of it is its own run.
+func (j *Job) withoutStages(nowMS int64) *Job {
 	if j.Staged == nil {
 		return j
 	}
 	next := *j
 	next.Staged = nil
-	if run := j.Staged.Run; run != nil {
-		next.Run = run
+	if j.Staged.Run == nil {
+		return &next
 	}
+	own, end := j.Staged.End, *j.End
+	end.EndMS, end.ExitCode, end.ExitSignal = own.EndMS, own.ExitCode, own.ExitSignal
+	end.OverMS = nowMS
+	end.PeakMemoryBytes, end.CPUNS = own.PeakMemoryBytes, own.CPUNS
+	next.Run, next.End = j.Staged.Run, &end
 	return &next
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ func (s *State) putJob(job *Job) {
 	}
 	over := from != Finished && job.Phase == Finished
 	if over {
-		job = job.withoutStages()
+		job = job.withoutStages(s.timeMS)
 		s.noteHistory(job)
 		job = job.withoutSteps()
 	}
@@ -164,9 +165,9 @@ func countDown(table *btree.Map[uint32, uint32], key uint32) {
 	table.Delete(key)
 }
 
-// finishedKey orders finished jobs by the second they ended in.
+// finishedKey orders finished jobs by the second in which they were over.
 func finishedKey(job *Job) uint64 {
-	return pair(uint32(job.End.EndMS/1000), job.ID)
+	return pair(uint32(cmp.Or(job.End.OverMS, job.End.EndMS)/1000), job.ID)
 }
 
 // putNode stores a node in place of the one with the same name. What its jobs

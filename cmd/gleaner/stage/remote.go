@@ -49,7 +49,7 @@ func (c *copier) fetch(ctx context.Context, one spec.Staging) error {
 	if err != nil {
 		return err
 	}
-	return f.finish(c.download(ctx, newWebFile(u, c.inv.Getenv), f.part, wantedSum(u)))
+	return f.finish(c.download(ctx, newWebFile(u), f.part, wantedSum(u)))
 }
 
 // wantedSum is what the user says of a file: #sha256=HEX behind the URL; "" = nothing.

@@ -51,7 +51,7 @@ type webFile struct {
 	says   string
 }
 
-func newWebFile(u *url.URL, _ func(string) string) *webFile {
+func newWebFile(u *url.URL) *webFile {
 	from := *u
 	from.Fragment = ""
 	return &webFile{url: &from, client: newClient(), length: -1}
