@@ -23,11 +23,17 @@ func TestStaging(t *testing.T) {
 	for text, why := range map[string]string{
 		"": "SOURCE:TARGET", "https://h/f": "names no target", "x:": "is empty", ":x": "is empty", "ftp://h/f:x": "by http://", "file:///etc/passwd:x": "by http://",
 		"http://:x": "no URL", "https://u:p@h/f:x": "in the job's record", "s3://b:x": "nothing in it", "s3://b/k#md5=0:x": "64 digits", "a\nb:x": "control character",
-		strings.Repeat("a", 5000) + ":x": "longer than", "http://h/f:a://b": "only the one outside",
+		strings.Repeat("a", 5000) + ":x": "longer than",
 	} {
 		if got, err := ParseStaging(text, false); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%.40q: %+v, %v, and not %q", text, got, err, why)
 		}
+	}
+}
+
+func TestOneOfTheTwoIsAPath(t *testing.T) {
+	if err := CheckStaging(Staging{Source: "http://h/f", Target: "s3://b/k"}); err == nil || !strings.Contains(err.Error(), "only the one outside") {
+		t.Error(err)
 	}
 }
 

@@ -93,11 +93,9 @@ func (c *copier) fetchObjects(ctx context.Context, u *url.URL, target string) er
 	if err != nil {
 		return err
 	}
-	asked, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	key := keyOf(u)
 	if !strings.HasSuffix(key, "/") {
-		about, err := bucket.Stat(asked, key)
+		about, err := asked(ctx, func(ctx context.Context) (store.Object, error) { return bucket.Stat(ctx, key) })
 		if err != nil {
 			return err
 		}
@@ -108,7 +106,7 @@ func (c *copier) fetchObjects(ctx context.Context, u *url.URL, target string) er
 		defer root.Close()
 		return c.fetchObject(ctx, &object{about, bucket}, root, name, wantedSum(u))
 	}
-	all, err := bucket.List(asked, key)
+	all, err := asked(ctx, func(ctx context.Context) ([]store.Object, error) { return bucket.List(ctx, key) })
 	if err != nil {
 		return err
 	}
@@ -169,20 +167,16 @@ func (c *copier) sendObjects(ctx context.Context, source, base string, u *url.UR
 func (c *copier) sendObject(ctx context.Context, bucket store.Bucket, key string, file *os.File, size int64) (err error) {
 	name := bucket.Name() + "/" + key
 	length := pieceLength(size)
-	request := func(do func(context.Context) error) error {
-		limited, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		return do(limited)
-	}
 	piece := make([]byte, min(length, size))
 	if size <= length {
 		if _, err := io.ReadFull(file, piece); err != nil {
 			return fmt.Errorf("it changed while it was copied: %w", err)
 		}
-		return request(func(ctx context.Context) error { return bucket.Put(ctx, key, piece, false) })
+		_, err := asked(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, bucket.Put(ctx, key, piece, false) })
+		return err
 	}
-	var upload string
-	if err := request(func(ctx context.Context) (err error) { upload, err = bucket.Begin(ctx, key); return err }); err != nil {
+	upload, err := asked(ctx, func(ctx context.Context) (string, error) { return bucket.Begin(ctx, key) })
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -198,16 +192,41 @@ func (c *copier) sendObject(ctx context.Context, bucket store.Bucket, key string
 		if _, err := io.ReadFull(file, part); err != nil {
 			return fmt.Errorf("it changed while it was copied: %w", err)
 		}
-		if err := request(func(ctx context.Context) error {
-			tag, err := bucket.Piece(ctx, key, upload, len(tags)+1, part)
-			tags = append(tags, tag)
-			return err
-		}); err != nil {
+		tag, err := asked(ctx, func(ctx context.Context) (string, error) { return bucket.Piece(ctx, key, upload, len(tags)+1, part) })
+		if err != nil {
 			return err
 		}
+		tags = append(tags, tag)
 		c.progress(name, at+int64(len(part)), size)
 	}
-	return request(func(ctx context.Context) error { return bucket.Complete(ctx, key, upload, tags) })
+	return complete(ctx, bucket, key, upload, tags, size)
+}
+
+// complete completes an object. If an answer was lost, the upload is gone and the object is
+// there.
+func complete(ctx context.Context, bucket store.Bucket, key, upload string, tags []string, size int64) error {
+	_, err := asked(ctx, func(ctx context.Context) (struct{}, error) {
+		err := bucket.Complete(ctx, key, upload, tags)
+		if errors.Is(err, fs.ErrNotExist) {
+			if about, statErr := bucket.Stat(ctx, key); statErr == nil && about.Bytes == size {
+				err = nil
+			}
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// asked makes a request until the server answers, or nothing was heard of it for too long.
+func asked[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := newPause(); ; {
+		answer, err := request(ctx)
+		if !errors.Is(err, store.ErrSilent) || rest(ctx, pause.NextBackOff(), err) != nil {
+			return answer, err
+		}
+	}
 }
 
 // pieceLength is how long the pieces of an object of a size are.

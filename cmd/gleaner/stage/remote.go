@@ -20,13 +20,20 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// patience is how long a copy goes on without a single byte that comes. A variable for tests.
-var patience = 10 * time.Minute
-
-const (
+// patience is how long a copy goes on without a single byte that comes; and between two tries
+// there are pauses that grow. Variables for tests.
+var (
+	patience   = 10 * time.Minute
 	firstPause = time.Second
-	mostPause  = 30 * time.Second
 )
+
+const mostPause = 30 * time.Second
+
+func newPause() *backoff.ExponentialBackOff {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = firstPause, mostPause
+	return pause
+}
 
 // errWrongSum is returned for a file that differs from what its source or its user says.
 var errWrongSum = errors.New("its SHA-256 is wrong")
@@ -89,8 +96,7 @@ type waitError struct {
 // download reads all of a file, over as many connections as that takes.
 func (c *copier) download(ctx context.Context, from remote, file *os.File, wanted string) error {
 	sum, at := sha256.New(), int64(0)
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstPause, mostPause
+	pause := newPause()
 	for last := time.Now(); ; {
 		w := &arriving{file: file, sum: sum, tell: func(n int64) { c.progress(from.name(), at+n, from.size()) }}
 		whole, err := from.read(ctx, w, at)

@@ -61,9 +61,9 @@ func mustHave(t *testing.T, path string, want []byte) {
 
 // short makes a test wait for milliseconds where others wait for minutes.
 func short(t *testing.T) {
-	old := patience
-	patience = 3 * time.Second
-	t.Cleanup(func() { patience = old })
+	oldPatience, oldPause := patience, firstPause
+	patience, firstPause = 2*time.Second, 20*time.Millisecond
+	t.Cleanup(func() { patience, firstPause = oldPatience, oldPause })
 }
 
 func write(t *testing.T, path string, data []byte) {
@@ -79,6 +79,8 @@ func write(t *testing.T, path string, data []byte) {
 // TestConnectionsThatBreak: what came is not asked for again, and what has changed is read
 // from its beginning.
 func TestConnectionsThatBreak(t *testing.T) {
+	firstPause = 20 * time.Millisecond
+	t.Cleanup(func() { firstPause = time.Second })
 	data, other := noise(300_000), noise(250_000)
 	var asked, sent atomic.Int64
 	changed := false
@@ -239,7 +241,8 @@ func TestPut(t *testing.T) {
 // TestBucket: files and directories go to a bucket and come back, over a server that breaks
 // off and is restarted; hostile keys are refused.
 func TestBucket(t *testing.T) {
-	short(t)
+	firstPause = 20 * time.Millisecond
+	t.Cleanup(func() { firstPause = time.Second })
 	server, err := s3test.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 )
 
 const (
@@ -170,8 +168,7 @@ func (c *copier) upload(ctx context.Context, to *url.URL, file *os.File, size in
 		return fmt.Errorf("read %s: %d of %d bytes: %w", file.Name(), n, size, errors.Join(err))
 	}
 	client := newClient()
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstPause, mostPause
+	pause := newPause()
 	for begun := time.Now(); ; {
 		err := c.put(ctx, client, to, file, size, sum.Sum(nil))
 		var never *finalError
