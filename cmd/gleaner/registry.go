@@ -29,7 +29,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stage"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/staging"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stat"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
@@ -76,7 +76,7 @@ func constructors() []func() *option.Command {
 		agent.Command,
 		simulate.Command,
 		dev.Command,
-		hold.Command, stage.Command,
+		hold.Command, staging.Command,
 		manCommand,
 		completionCommand,
 	}

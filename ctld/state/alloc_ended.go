@@ -184,7 +184,7 @@ func withColon(what, node, detail string) string {
 // it allows that.
 func nodeFailure(job *Job, reason Reason, detail string) End {
 	end := End{State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: reason}
-	if job.Spec.Requeue {
+	if job.Spec.Requeue || job.stages() { // the script itself is not run twice
 		end.Requeue = true
 		end.Detail = detail + "; requeued" + job.goesOnText()
 	} else if job.goesOnAfterLoss() {

@@ -1,8 +1,8 @@
-// Package stage is the script of the runs of a job that copy its files, before it has its
+// Package staging is the script of the runs of a job that copy its files, before it has its
 // GPUs and after it has given them back (--stage-in, --stage-out). It runs in the job, as
 // the job's user and in the job's network, with the job's limits: it can do what the job
 // can, and nothing else.
-package stage
+package staging
 
 import (
 	"context"
