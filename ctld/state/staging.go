@@ -241,10 +241,10 @@ func (t *tables) StagedJobs() map[string][]uint32 {
 	t.live.Scan(func(id uint32, job *Job) bool {
 		switch {
 		case job.Staged == nil:
-		case job.Staged.Node != "":
-			kept[job.Staged.Node] = append(kept[job.Staged.Node], id)
 		case job.HoldsNodes():
 			kept[job.Run.BatchHost()] = append(kept[job.Run.BatchHost()], id)
+		case job.Staged.Node != "":
+			kept[job.Staged.Node] = append(kept[job.Staged.Node], id)
 		}
 		return true
 	})
@@ -260,7 +260,7 @@ func (j *Job) fillStaging(order *pb.StartAlloc) {
 		return
 	}
 	order.KeepDisk = j.stages() || j.Spec.has(true)
-	order.Staged = j.Staged.Node != ""
+	order.Staged = j.Staged.Node != "" && j.Run.Restore == nil // an image has its own
 	if !j.stages() {
 		return
 	}
@@ -368,12 +368,12 @@ func (t *tables) fillStaged(message *pb.Job, job *Job, overlay Overlay) {
 	case stage == StageIn && job.Phase == Waiting && job.Held == sched.NotHeld && slices.Contains([]string{"Resources", "Priority", "None"}, message.Reason):
 		message.Reason, message.ReasonDetail = reasonStageSpace, joinSentences("its files are to be staged in", message.ReasonDetail)
 	case stage == StageRun && job.Phase == Waiting && job.Staged.Node != "":
-		message.ReasonDetail = joinSentences(message.ReasonDetail, t.stagedOn(job))
+		message.ReasonDetail = joinSentences(message.ReasonDetail, t.stagedOn(job, "its files are on node ", fmt.Sprintf("gcontrol requeue %d stages them in on another", job.ID)))
 	case job.stagesOut():
 		fillRun(message, job.Staged.Run)
 		fillEnd(message, job.Staged.End)
 		message.Reason = job.Staged.End.Reason.String()
-		detail := "its results wait to be staged out from " + job.Staged.Node
+		detail := t.stagedOn(job, "its results wait to be staged out from ", fmt.Sprintf("they wait for it; gcancel %d gives them up", job.ID))
 		if running {
 			detail = joinSentences("its results are staged out from "+job.Staged.Node, overlay.Preparing)
 		}
@@ -382,10 +382,10 @@ func (t *tables) fillStaged(message *pb.Job, job *Job, overlay Overlay) {
 }
 
 // stagedOn says where the files of a waiting job are, and what helps if that is not there.
-func (t *tables) stagedOn(job *Job) string {
-	text := "its files are on node " + job.Staged.Node
+func (t *tables) stagedOn(job *Job, text, help string) string {
+	text += job.Staged.Node
 	if node, known := t.nodes.Get(job.Staged.Node); !known || !node.Available() {
-		text += fmt.Sprintf(", which takes no jobs now: gcontrol requeue %d stages them in on another", job.ID)
+		text += ", which takes no jobs now: " + help
 	}
 	return text
 }

@@ -184,9 +184,6 @@ func TestServersInBadWeather(t *testing.T) {
 
 // TestNoRoom: a full disk says what helps.
 func TestNoRoom(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("no /dev/full here")
-	}
 	file, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
