@@ -7,7 +7,9 @@ import (
 )
 
 // stagedAge is how old a job's disk is at least that is deleted because no later run of the
-// job needs it: a controller that says so may not have heard of the run that left it.
+// job needs it. Controllers look every few seconds whether they have to say something else,
+// and what one has said counts no longer than its session: so they have heard of the run that
+// left the disk.
 // A variable for tests.
 var stagedAge = time.Minute
 
@@ -20,6 +22,9 @@ func (a *agent) needStaged(jobs []uint32) {
 	a.imaging.staged.Store(&needed)
 	a.lookAtImages()
 }
+
+// forgetStaged: the session is over in which that was said.
+func (a *agent) forgetStaged() { a.imaging.staged.Store(nil) }
 
 // tidyStaged deletes the disks of jobs that no later run needs.
 func (a *agent) tidyStaged() {

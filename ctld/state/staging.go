@@ -235,12 +235,19 @@ func stagedGone(job *Job, report *AllocReport) End {
 	return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Elsewhere: true, Reason: ReasonNodeDown, Detail: detail + "; they are staged in again"}
 }
 
+// indexStaged tells the index of jobs with files to stage of a record.
+func indexStaged(job *Job, change func(id uint32)) {
+	if job.Staged != nil {
+		change(job.ID)
+	}
+}
+
 // StagedJobs are the jobs whose disks nodes keep for a later run, by node, ascending.
 func (t *tables) StagedJobs() map[string][]uint32 {
 	kept := make(map[string][]uint32)
-	t.live.Scan(func(id uint32, job *Job) bool {
+	t.staged.Scan(func(id uint32, _ struct{}) bool {
+		job, _ := t.live.Get(id)
 		switch {
-		case job.Staged == nil:
 		case job.HoldsNodes():
 			kept[job.Run.BatchHost()] = append(kept[job.Run.BatchHost()], id)
 		case job.Staged.Node != "":

@@ -93,6 +93,7 @@ func (s *State) reindex(job *Job) {
 	s.users.Set(job.Owner().UID, user)
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Set(key, struct{}{}) })
 	indexImages(job, func(id uint32) { s.imaged.Set(id, struct{}{}) })
+	indexStaged(job, func(id uint32) { s.staged.Set(id, struct{}{}) })
 	if job.Array == 0 {
 		return
 	}
@@ -129,6 +130,7 @@ func (s *State) unindex(job *Job) {
 	s.putUserCounts(job.Owner().UID, user)
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Delete(key) })
 	indexImages(job, func(id uint32) { s.imaged.Delete(id) })
+	indexStaged(job, func(id uint32) { s.staged.Delete(id) })
 	if job.Array == 0 {
 		return
 	}
