@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"unicode"
@@ -16,6 +17,29 @@ const MaxStagings = 32
 const StagingSum = "sha256="
 
 var stagingSum = regexp.MustCompile("^" + StagingSum + "[0-9a-fA-F]{64}$")
+
+// SubmitScheme is that of a file of the host on which the job was submitted, which is copied
+// from there while the job waits for it: submit://HOST/PATH, as the name HereSuffix of its
+// target, until it has its own.
+const (
+	SubmitScheme = "submit"
+	HereSuffix   = ".here"
+)
+
+// HereTarget is the path in the job of a file of the submitting host.
+func (s Staging) HereTarget() string {
+	if strings.HasSuffix(s.Target, "/") {
+		return s.Target + path.Base(s.Source)
+	}
+	return s.Target
+}
+
+// Here answers the host and the path of a file of the submitting host.
+func (s Staging) Here() (host, file string, is bool) {
+	rest, is := strings.CutPrefix(s.Source, SubmitScheme+"://")
+	host, file, _ = strings.Cut(rest, "/")
+	return host, "/" + file, is
+}
 
 // Staging is one copy of --stage-in or --stage-out.
 type Staging struct {
@@ -60,7 +84,7 @@ func CheckStaging(s Staging) error {
 		return fmt.Errorf("%s is to be a path that the job sees: of the two only the one outside may be a URL", shorten(here))
 	}
 	scheme, _, remote := strings.Cut(there, "://")
-	if !remote {
+	if !remote || scheme == SubmitScheme && !s.Out {
 		return nil
 	}
 	u, err := url.Parse(there)

@@ -4,6 +4,9 @@ package step
 // it is, or why it failed.
 const StagingFile = "staging.json"
 
+// AwaitsHere begins what it says while it waits for a file of the submitting host.
+const AwaitsHere = "waits for "
+
 // Staging is what is in it.
 type Staging struct {
 	Text string `json:"text"`

@@ -51,6 +51,8 @@ func (c *copier) copy(ctx context.Context, one spec.Staging) error {
 	switch {
 	case one.Out:
 		err = c.sendAway(ctx, one)
+	case strings.HasPrefix(one.Source, spec.SubmitScheme+"://"):
+		err = c.awaitHere(ctx, one)
 	case isURL(one.Source):
 		err = c.fetch(ctx, one)
 	default:
