@@ -31,6 +31,21 @@ func TestStaging(t *testing.T) {
 	}
 }
 
+func TestHere(t *testing.T) {
+	one := Staging{Source: "submit://host/home/a/f:1", Target: "/tmp/in/"}
+	host, file, is := one.Here()
+	if err := CheckStaging(one); err != nil || host != "host" || file != "/home/a/f:1" || !is || one.HereTarget() != "/tmp/in/f:1" {
+		t.Errorf("%v, %s, %s, %t, %s", err, host, file, is, one.HereTarget())
+	}
+	one.Target = "/tmp/x"
+	if _, _, is := (Staging{Source: "/home/f"}).Here(); is || one.HereTarget() != "/tmp/x" {
+		t.Error(is, one.HereTarget())
+	}
+	if err := CheckStaging(Staging{Source: "r", Target: "submit://host/f", Out: true}); err == nil {
+		t.Error("results go to the submitting host")
+	}
+}
+
 func TestOneOfTheTwoIsAPath(t *testing.T) {
 	if err := CheckStaging(Staging{Source: "http://h/f", Target: "s3://b/k"}); err == nil || !strings.Contains(err.Error(), "only the one outside") {
 		t.Error(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint/store"
 	"github.com/gleaner-hpc/gleaner/checkpoint/store/s3/s3test"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -305,5 +306,42 @@ func TestPaths(t *testing.T) {
 	mustHave(t, dir+"/tmp/data/set/a", noise(1000))
 	if err := c.copy(context.Background(), in(dir+"/home/none", dir+"/tmp/x")); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestFromTheSubmittingHost: a file has its name once it is whole; what is there from before
+// is not taken for it.
+func TestFromTheSubmittingHost(t *testing.T) {
+	dir := t.TempDir()
+	c := newTest(map[string]string{"GLEANER_STEP_SOCKET": dir + "/step.sock", "SLURM_JOB_ID": "12"})
+	write(t, dir+"/in/f", []byte("older"))
+	write(t, dir+"/in/f"+spec.HereSuffix, []byte("of a copy before"))
+	done := make(chan error, 1)
+	go func() {
+		done <- c.copy(context.Background(), in("submit://host/home/a/f", dir+"/in/"))
+	}()
+	for begun := time.Now(); ; {
+		text, err := os.ReadFile(filepath.Join(dir, "staging.json"))
+		if err == nil && strings.Contains(string(text), "waits for /home/a/f of host: type there: gcp /home/a/f 12:"+dir+"/in/f.here") {
+			break
+		}
+		if time.Since(begun) > prototest.Patience {
+			t.Fatalf("it says %s, %v", text, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	mustHave(t, dir+"/in/f", []byte("older"))
+	write(t, dir+"/coming", []byte("newer"))
+	if err := os.Rename(dir+"/coming", dir+"/in/f"+spec.HereSuffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, dir+"/in/f", []byte("newer"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := c.copy(ctx, in("submit://host/home/a/f", dir+"/in/")); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Error(err)
 	}
 }
