@@ -69,7 +69,8 @@ type shapeFor struct {
 	shape   int
 	rules   [nodeRules]*nodesFor
 	avoided string
-	stages  bool // it only copies files
+	stages  bool   // it only copies files
+	pinned  string // the node that has its files; "" = none
 }
 
 func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
@@ -107,8 +108,8 @@ func (a *schedNodesFor) fill(snapshot *sched.Snapshot, index *schedIndex, job *J
 	if len(avoided) > 0 {
 		key.avoided = fmt.Sprint(avoided)
 	}
-	key.stages = job.stages()
-	if all && len(avoided) == 0 && !key.stages {
+	key.stages, key.pinned = job.stages(), job.Staged.waitsFor()
+	if all && len(avoided) == 0 && !key.stages && key.pinned == "" {
 		return
 	}
 	at, known := a.shapes[key]
@@ -138,6 +139,9 @@ func shapeWithin(shape sched.Shape, key *shapeFor, never []string, index *schedI
 	})
 	shape.Request.ExcludedNodes = union(shape.Request.ExcludedNodes, never)
 	shape.Request.GuestOn = guest
+	if key.pinned != "" {
+		shape.Request.AmongNodes = []string{key.pinned}
+	}
 	if key.stages {
 		shape.Request = stagingRequest(&shape.Request)
 	}
