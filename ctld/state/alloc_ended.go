@@ -74,6 +74,8 @@ func (s *State) allocEnded(report *AllocReport) {
 	}
 	if job.End != nil {
 		end = *job.End
+	} else if !stood && job.stages() {
+		end = decideEnd(job, report) // its exit status is none of the user's script
 	} else if !stood {
 		end = savedExit(job, report, s.policy.requeueExit(job, report, decideEnd(job, report)))
 	}

@@ -53,6 +53,9 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 		}
 		switch job.Phase {
 		case Waiting:
+			if job.stagesOut() {
+				return nil, WrongState, "its results are being staged out: wait until they are, or cancel it"
+			}
 			if job.Staged.waitsFor() != "" {
 				next := *job
 				next.Staged = job.Spec.firstStage()

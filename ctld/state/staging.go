@@ -139,6 +139,9 @@ func (s *State) awaitStage(job *Job, stage *Staged) *Job {
 	next.Epoch = max(job.Epoch, job.lastEpoch())
 	next.AgedMS, next.EligibleMS = job.AgedMS+max(job.Run.StartMS-job.EligibleMS, 0), s.timeMS
 	next.Saved, next.Detail = job.Saved.over(), ""
+	if stage.Stage == StageOut {
+		next.DeadlineMS = 0 // it has ended
+	}
 	next.Run, next.End = nil, nil
 	if next.Dependencies.has(singleton) {
 		s.judgeSingleton(&next)
