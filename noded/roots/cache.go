@@ -20,6 +20,7 @@ type Cache struct {
 	Program string // goci
 	Limit   int64  // bytes of all layers
 	FirstID int    // of the ids as which layers are unpacked; 65536 follow each other
+	Group   string // the control group of what fetches and unpacks; "" = this process' own
 	Log     *slog.Logger
 
 	settling sync.WaitGroup // on what no job waits for
