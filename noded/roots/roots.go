@@ -316,7 +316,7 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 	r := record{Boot: bootID(), Users: []uint32{p.user.UID}}
 	if err := p.unpack(ctx, l, top, got, &r); err != nil {
 		var said *saidError
-		if errors.As(err, &said) && said.status == exitRoom && got < want {
+		if errors.As(err, &said) && said.status == exitRoom && got < min(want, p.Limit) {
 			if others {
 				return errReserved
 			}

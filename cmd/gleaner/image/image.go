@@ -37,7 +37,10 @@ func images(inv *option.Invocation) error {
 	if err != nil {
 		return err
 	}
-	return console.Output(tell(inv, shape, request, nodes))
+	if err := console.Output(tell(inv, shape, request, nodes)); err != nil {
+		return err
+	}
+	return complain(inv, request, nodes)
 }
 
 // requestOf is what the command line asks for.
@@ -85,7 +88,7 @@ func requestOf(inv *option.Invocation) (*pb.ContainerImagesRequest, error) {
 // nameImage reads the name of an image. One that is to be pulled is pinned, as for a job.
 func nameImage(inv *option.Invocation, request *pb.ContainerImagesRequest, text string) error {
 	if request.Verb != pb.ImagesVerb_IMAGES_VERB_PULL && strings.HasPrefix(text, "sha256:") {
-		if _, err := ref.ParsePinned("docker://x/y@" + text); err != nil {
+		if _, err := ref.Parse("xx/yy@"+text, ""); err != nil {
 			return inv.Fail("%.100s is no digest: it is sha256: and 64 hexadecimal digits, as gimage list --json shows", console.Quoted(text))
 		}
 		request.Image = text
@@ -146,25 +149,21 @@ func ask(inv *option.Invocation, request *pb.ContainerImagesRequest) ([]*pb.Cont
 	return nodes, nil
 }
 
-// tell prints what came of it. What went wrong is said for each node.
+// tell prints what came of it.
 func tell(inv *option.Invocation, shape show.JSONShape, request *pb.ContainerImagesRequest, nodes []*pb.ContainerImagesResponse) error {
-	var err error
 	switch {
 	case shape != show.JSONNone:
 		records := make([]*show.NodeImagesJSON, 0, len(nodes))
 		for _, node := range nodes {
 			records = append(records, show.NodeImagesJSONOf(node))
 		}
-		err = show.WriteJSON(inv, shape, "nodes", records)
+		return show.WriteJSON(inv, shape, "nodes", records)
 	case request.Verb == pb.ImagesVerb_IMAGES_VERB_LIST:
-		err = list(inv, nodes)
-	case !inv.Given(optQuiet):
-		err = outcomes(inv, request, nodes)
+		return list(inv, nodes)
+	case inv.Given(optQuiet):
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return complain(inv, request, nodes)
+	return outcomes(inv, request, nodes)
 }
 
 // complain says what was not done, and where.

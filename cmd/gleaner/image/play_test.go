@@ -1,7 +1,6 @@
 package image
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -33,21 +32,21 @@ func TestImageAsks(t *testing.T) {
 	controller := &asked{}
 	target := clienttest.Serve(t, func(server *grpc.Server) { pb.RegisterControllerServer(server, controller) })
 	digest := "sha256:" + strings.Repeat("1", 64)
-	pinned := "docker://lab.example/x@" + digest
+	pinned := "docker://lab.example/xy@" + digest
 	for line, want := range map[string]*pb.ContainerImagesRequest{
 		"gimage":                              {Verb: pb.ImagesVerb_IMAGES_VERB_LIST},
 		"gimage list n2 n1":                   {Verb: pb.ImagesVerb_IMAGES_VERB_LIST, Nodes: "n[1-2]"},
 		"gimage list -n n1,n2 -p a,b":         {Verb: pb.ImagesVerb_IMAGES_VERB_LIST, Nodes: "n[1-2]", Partitions: []string{"a", "b"}},
 		"gimage verify":                       {Verb: pb.ImagesVerb_IMAGES_VERB_VERIFY},
-		"gimage verify lab.example/x":         {Verb: pb.ImagesVerb_IMAGES_VERB_VERIFY, Image: "lab.example/x"},
+		"gimage verify lab.example/xy":         {Verb: pb.ImagesVerb_IMAGES_VERB_VERIFY, Image: "lab.example/xy"},
 		"gimage rm oci:/shared/x:1":           {Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: "oci:/shared/x:1"},
 		"gimage rm " + digest:                 {Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: digest},
-		"gimage pull lab.example/x@" + digest: {Verb: pb.ImagesVerb_IMAGES_VERB_PULL, Image: pinned, Environment: []string{"DOCKER_CONFIG=/c"}},
+		"gimage pull lab.example/xy@" + digest: {Verb: pb.ImagesVerb_IMAGES_VERB_PULL, Image: pinned, Environment: []string{"DOCKER_CONFIG=/c"}},
 	} {
 		controller.requests = nil
-		_, _, _ = stage.Typed(t, context.Background(), []string{"DOCKER_CONFIG=/c", "GLEANER_CONTROLLER=" + target}, line)
+		got := stage.Command(t, target, "", []string{"DOCKER_CONFIG=/c"}, strings.Fields(line)...)
 		if len(controller.requests) != 1 || controller.requests[0].String() != want.String() {
-			t.Errorf("%s asks for %v, want %v", line, controller.requests, want)
+			t.Errorf("%s asks for %v, want %v: %+v", line, controller.requests, want, got)
 		}
 	}
 }
