@@ -209,3 +209,29 @@ func newCacheOf(t *testing.T, limit int64) *Cache {
 	c.Limit = limit
 	return c
 }
+
+// TestMadeWhileSwept: a directory for a layer that is being made is not taken for what
+// somebody left.
+func TestMadeWhileSwept(t *testing.T) {
+	c := newCache(t)
+	must(t, c.makeDirs())
+	stop, swept := make(chan bool), make(chan bool)
+	go func() {
+		defer close(swept)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				c.sweep()
+			}
+		}
+	}()
+	for range 500 {
+		dir, _, _, err := c.reserve(strings.Repeat("a", 64), 1<<10)
+		must(t, err)
+		dir.Close()
+	}
+	close(stop)
+	<-swept
+}

@@ -28,12 +28,16 @@ func Roots(s *bundle.Settings) *roots.Cache {
 	return &roots.Cache{Dir: s.Roots.Dir, Program: s.Roots.Program, Limit: int64(s.Roots.LimitBytes), FirstID: container.HostIDBase, Group: imagesGroup(s)}
 }
 
-// imagesGroup is the group of what fetches images, beside those of allocations.
+// ImagesGroup is the name of the group of what fetches and unpacks container images, beside
+// those of allocations.
+const ImagesGroup = "container-images"
+
+// imagesGroup is its path.
 func imagesGroup(s *bundle.Settings) string {
 	if s.CgroupParent == "" {
 		return ""
 	}
-	return path.Join(s.CgroupParent, "container-images")
+	return path.Join(s.CgroupParent, ImagesGroup)
 }
 
 // RootUser is who brings a job's root.
