@@ -73,8 +73,8 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// TestVerify: each change of what was unpacked is noticed.
-func TestVerify(t *testing.T) {
+// TestVerifyLayers: each change of what was unpacked is noticed.
+func TestVerifyLayers(t *testing.T) {
 	s, c, u := newSite(t), newCache(t), person(t, 1000)
 	r := s.push(t, "lab/sound:1", imageOf(t, layerOf(t, tarOf(t, entry{name: "d/"}, entry{name: "d/a", content: "aaaa"}, entry{name: "d/l", kind: '2', link: "a"}))))
 	root, err := pullRoot(t, c, u, r)

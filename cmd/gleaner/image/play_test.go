@@ -34,13 +34,13 @@ func TestImageAsks(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("1", 64)
 	pinned := "docker://lab.example/xy@" + digest
 	for line, want := range map[string]*pb.ContainerImagesRequest{
-		"gimage":                              {Verb: pb.ImagesVerb_IMAGES_VERB_LIST},
-		"gimage list n2 n1":                   {Verb: pb.ImagesVerb_IMAGES_VERB_LIST, Nodes: "n[1-2]"},
-		"gimage list -n n1,n2 -p a,b":         {Verb: pb.ImagesVerb_IMAGES_VERB_LIST, Nodes: "n[1-2]", Partitions: []string{"a", "b"}},
-		"gimage verify":                       {Verb: pb.ImagesVerb_IMAGES_VERB_VERIFY},
+		"gimage":                               {Verb: pb.ImagesVerb_IMAGES_VERB_LIST},
+		"gimage list n2 n1":                    {Verb: pb.ImagesVerb_IMAGES_VERB_LIST, Nodes: "n[1-2]"},
+		"gimage list -n n1,n2 -p a,b":          {Verb: pb.ImagesVerb_IMAGES_VERB_LIST, Nodes: "n[1-2]", Partitions: []string{"a", "b"}},
+		"gimage verify":                        {Verb: pb.ImagesVerb_IMAGES_VERB_VERIFY},
 		"gimage verify lab.example/xy":         {Verb: pb.ImagesVerb_IMAGES_VERB_VERIFY, Image: "lab.example/xy"},
-		"gimage rm oci:/shared/x:1":           {Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: "oci:/shared/x:1"},
-		"gimage rm " + digest:                 {Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: digest},
+		"gimage rm oci:/shared/x:1":            {Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: "oci:/shared/x:1"},
+		"gimage rm " + digest:                  {Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: digest},
 		"gimage pull lab.example/xy@" + digest: {Verb: pb.ImagesVerb_IMAGES_VERB_PULL, Image: pinned, Environment: []string{"DOCKER_CONFIG=/c"}},
 	} {
 		controller.requests = nil
