@@ -170,6 +170,8 @@ func (p *alloc) failed(err error) *pb.AllocEnded {
 	case errors.Is(err, prepare.ErrStagedGone):
 		cause = pb.EndCause_END_CAUSE_STAGED_GONE
 		p.log.Warn("the job's files are gone: the controllers have them staged in again", "error", err)
+	case errors.Is(err, prepare.ErrNotAdmitted):
+		cause = pb.EndCause_END_CAUSE_NOT_ADMITTED
 	case errors.Is(err, errImageAway):
 		cause = pb.EndCause_END_CAUSE_IMAGE_AWAY
 		p.log.Warn("the job's image did not come: the controllers try again, or another node", "error", err)
