@@ -19,6 +19,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/forward"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/image"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
@@ -30,6 +31,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/staging"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stat"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
@@ -72,12 +74,13 @@ func constructors() []func() *option.Command {
 		attach.Command,
 		copy.Command,
 		forward.Command,
+		image.Command,
 		doctor.Command,
 		setup.Command,
 		agent.Command,
 		simulate.Command,
 		dev.Command,
-		hold.Command,
+		hold.Command, staging.Command,
 		manCommand,
 		completionCommand,
 	}

@@ -36,10 +36,12 @@ type Lending struct {
 	// GuestIO is what guests read from each disk in a second, and what they write, in bytes;
 	// 0 = what they like.
 	GuestIO uint64 `cbor:"16,keyasint,omitempty"`
+	// Images says which container images guests may have; nil = all that the site allows.
+	Images *ImagePolicy `cbor:"17,keyasint,omitempty"`
 	// Network is the rule for the network of guests; NetworkAsSite: see tables.guestNetwork.
-	Network NetworkRule `cbor:"17,keyasint,omitempty"`
+	Network NetworkRule `cbor:"18,keyasint,omitempty"`
 	// Allow is where guests with a network of their own may connect to, as in Outside.
-	Allow []string `cbor:"18,keyasint,omitempty"`
+	Allow []string `cbor:"19,keyasint,omitempty"`
 	By    string   `cbor:"20,keyasint,omitempty"`
 	AtMS  int64    `cbor:"21,keyasint"`
 }
@@ -87,6 +89,7 @@ var lendingSettings = map[string]func(to, from *Lending){
 	"guest_io_bytes":      func(to, from *Lending) { to.GuestIO = from.GuestIO },
 	"network":             func(to, from *Lending) { to.Network = from.Network },
 	"network_allow":       func(to, from *Lending) { to.Allow = from.Allow },
+	"image_rules":         func(to, from *Lending) { to.Images = from.Images },
 	"max_unsaved_s":       func(to, from *Lending) { to.MaxUnsavedS = from.MaxUnsavedS },
 	"triggers":            func(to, from *Lending) { to.Triggers = sortedSet(from.Triggers) },
 	"quiet_s":             func(to, from *Lending) { to.QuietS = from.QuietS },
@@ -156,6 +159,9 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 	if _, err := spec.ParseWeek(l.Hours); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
+	if err := spec.CheckImageRules(l.ImageRules()); err != nil {
+		return refuse(Invalid, "%v", err)
+	}
 	return nil
 }
 
@@ -200,7 +206,7 @@ func (l *Lending) Message() *pb.Lending {
 		Owner: l.Owner, NoticeMs: l.NoticeMS, Unbounded: l.Unbounded, Hours: l.Hours, TimeZone: l.TimeZone, GpuPercent: l.GPUs,
 		Accounts: l.Accounts, ParkedMemoryBytes: l.ParkedMemoryBytes, GuestMemoryBytes: l.GuestMemoryBytes, GuestTmpBytes: l.GuestTmpBytes,
 		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork,
-		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, Network: l.Network.String(), NetworkAllow: l.Allow, By: l.By, AtMs: l.AtMS,
+		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, ImageRules: l.ImageRules(), Network: l.Network.String(), NetworkAllow: l.Allow, By: l.By, AtMs: l.AtMS,
 	}
 }
 
@@ -210,7 +216,7 @@ func LendingFromMessage(m *pb.Lending) Lending {
 		NoticeMS: m.GetNoticeMs(), Unbounded: m.GetUnbounded(), Hours: m.GetHours(), TimeZone: m.GetTimeZone(), GPUs: m.GetGpuPercent(),
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
 		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
-		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(),
+		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(), Images: ownersImages(m.GetImageRules()),
 		Network: networkRuleOf(m.GetNetwork()), Allow: allowOf(m.GetNetworkAllow()),
 	}
 }

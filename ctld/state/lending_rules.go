@@ -25,7 +25,7 @@ func (t *tables) unwelcome(job *Job, node *Node) string {
 	l := node.Lending
 	host := job.needsHost() && t.guestNetwork(node) == NetworkPrivateOnly
 	switch {
-	case !host && (l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && !l.bounded()):
+	case !host && (l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.Images == nil && !l.bounded()):
 		return ""
 	case t.OwnersJob(job, node.Name):
 		return ""
@@ -38,6 +38,11 @@ func (t *tables) unwelcome(job *Job, node *Node) string {
 		return "takes no guests, because its owner bounds " + no.what + ", and " + no.why + ": use other nodes, or ask the owner (glend " + node.Name + " " + no.option + "=unlimited)"
 	case l.MaxUnsavedS < job.unsavedS():
 		return fmt.Sprintf("takes guests for longer than %s only if they are saved while they run: use --checkpoint-interval=auto, or --time=%s", spec.FormatDuration(l.MaxUnsavedS), spec.FormatTime(l.MaxUnsavedS))
+	}
+	if image := job.image(); image != "" {
+		if problem := spec.ImageProblem(l.ImageRules(), spec.OwnerRules, image); problem != "" {
+			return "does not admit the job's container image: " + problem
+		}
 	}
 	return ""
 }
@@ -161,17 +166,18 @@ func (v *View) schedGuests(snapshot *sched.Snapshot, index *schedIndex) {
 type lentKey struct {
 	association, unsavedS uint32
 	needsHost, nowhere    bool
+	image                 string
 }
 
 // termsRule keeps jobs to the terms of nodes. Jobs that are charged alike and run as long
-// without being saved are judged once.
+// without being saved, with one image, are judged once.
 func (t *tables) termsRule() nodeRule {
 	if t.lending.Len() == 0 && len(t.policy.Owners) == 0 {
 		return nil
 	}
 	nowhere := func(job *Job) bool { return job.Spec.Network == pb.Network_NETWORK_AUTO && !t.networkAllowed(job) }
 	key := func(job *Job) lentKey {
-		return lentKey{job.Association, job.unsavedS(), job.needsHost(), nowhere(job)}
+		return lentKey{job.Association, job.unsavedS(), job.needsHost(), nowhere(job), job.image()}
 	}
 	return newNodeRule(key, func(job *Job) (out nodesFor) {
 		none := nowhere(job)

@@ -42,7 +42,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		order.Account = association.Account
 	}
 	if job.Spec.Container != nil {
-		order.ImageRules = t.policy.Images.message()
+		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
@@ -58,6 +58,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	if job.Run.Fence {
 		order.LeaseAction = LeaseFence
 	}
+	job.fillStaging(order)
 	for i := range job.Run.Allocs {
 		order.NodeAddresses = append(order.NodeAddresses, t.NodeAddress(job.Run.Allocs[i].Node))
 	}
@@ -75,7 +76,7 @@ func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.S
 		Restore: image.Message(job.ID, alloc),
 	}
 	if job.Spec.Container != nil {
-		order.ImageRules = t.policy.Images.message()
+		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
