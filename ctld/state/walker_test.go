@@ -140,7 +140,7 @@ func (w *walker) submit() SubmitJob {
 		},
 	}
 	if w.owners {
-		c.Spec.Network = []pb.Network{unsaid, private, private, host}[w.Intn(4)]
+		c.Spec.Network = []pb.Network{unsaid, private, host, private, private}[w.Intn(5)]
 	}
 	if w.chance(20) {
 		c.Environment = []byte("A=1\x00")
