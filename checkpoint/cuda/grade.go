@@ -49,6 +49,9 @@ func driverMajor(version string) int {
 	return major
 }
 
+// CanPark says whether a driver of this version has the calls that take GPU memory away.
+func CanPark(driver string) bool { return driverMajor(driver) >= leastDriver }
+
 // Need is the additional host memory that processes need while they are
 // parked, in bytes, as far as it is known.
 func Need(f Facts, users []Process) uint64 {
@@ -68,7 +71,7 @@ func Obstacles(f Facts, users []Process) []Obstacle {
 	if len(users) == 0 {
 		return nil
 	}
-	if major := driverMajor(f.Driver); major < leastDriver {
+	if !CanPark(f.Driver) {
 		found = append(found, Obstacle{Property: "driver", Reason: fmt.Sprintf("NVIDIA driver %s cannot take GPU memory away: that came with %d", f.Driver, leastDriver),
 			Remedy: fmt.Sprintf("install driver %d or later (%d to move to other GPUs), or let the job save itself with --checkpoint=app", leastDriver, leastRemap)})
 	}

@@ -186,17 +186,30 @@ func (h *Helper) free(ctx context.Context, users []Process, pairs [][2]string) [
 // cause.
 func (h *Helper) giveBack(ctx context.Context, users []Process, pairs [][2]string, why *error) []Stuck {
 	stuck := map[int]Stuck{}
+	// A process that has memory of another one open can be restored only after that one, and
+	// nobody tells which has whose. So those that fail are tried again as long as others
+	// succeed.
 	pass := func(r request, from, to State) {
-		for i := len(users) - 1; i >= 0; i-- {
-			p := &users[i]
-			state, err := h.settle(ctx, p, r, from, to)
-			if err == nil {
-				continue
+		left := users
+		for {
+			var failed []Process
+			for i := len(left) - 1; i >= 0; i-- {
+				p := &left[i]
+				state, err := h.settle(ctx, p, r, from, to)
+				if err == nil {
+					delete(stuck, p.PID)
+					continue
+				}
+				if *why == nil {
+					*why = err
+				}
+				stuck[p.PID] = Stuck{PID: p.PID, State: state, Unknown: state < 0}
+				failed = slices.Insert(failed, 0, *p)
 			}
-			if *why == nil {
-				*why = err
+			if len(failed) == 0 || len(failed) == len(left) || ctx.Err() != nil {
+				return
 			}
-			stuck[p.PID] = Stuck{PID: p.PID, State: state, Unknown: state < 0}
+			left = failed
 		}
 	}
 	pass(request{Call: callRestore, GPUs: pairs}, Checkpointed, Locked)
