@@ -70,7 +70,13 @@ func (m *machine) fits(ctx context.Context, image *checkpoint.Manifest, order *p
 	if err != nil {
 		return bundle.Misfit{}, err
 	}
-	return try(ctx, resources{files: files}, order.Start, image)
+	r := resources{files: files}
+	if order.Start.GetSpec().GetImage() != "" && len(files) > 0 {
+		if r.driver, err = m.driverFor(files); err != nil {
+			return bundle.Misfit{}, err
+		}
+	}
+	return try(ctx, r, order.Start, image)
 }
 
 // tryFits is supervisors.Fits.

@@ -37,6 +37,7 @@ type Obstacle struct {
 const (
 	leastDriver = 570 // the calls
 	leastRemap  = 580 // other GPUs
+	leastShare  = 610 // memory that processes share
 )
 
 // driverMajor is the number before the first dot; 0 if there is none.
@@ -62,9 +63,8 @@ func Need(f Facts, users []Process) uint64 {
 	return need
 }
 
-// Obstacles says early what would keep processes from being parked. What only
-// the driver knows is not among it: unified memory, and memory shared between
-// processes; see CallError.
+// Obstacles says early what would keep processes from being parked, or from coming back.
+// What only the driver knows is not among it: unified memory; see CallError.
 func Obstacles(f Facts, users []Process) []Obstacle {
 	var found []Obstacle
 	users = slices.DeleteFunc(slices.Clone(users), func(p Process) bool { return !p.Devices })
@@ -74,6 +74,12 @@ func Obstacles(f Facts, users []Process) []Obstacle {
 	if !CanPark(f.Driver) {
 		found = append(found, Obstacle{Property: "driver", Reason: fmt.Sprintf("NVIDIA driver %s cannot take GPU memory away: that came with %d", f.Driver, leastDriver),
 			Remedy: fmt.Sprintf("install driver %d or later (%d to move to other GPUs), or let the job save itself with --checkpoint=app", leastDriver, leastRemap)})
+	}
+	if len(users) > 1 && CanPark(f.Driver) && driverMajor(f.Driver) < leastShare {
+		// Nobody can see whether they do. Driver 580 takes shared memory away without an error,
+		// and then refuses for good to give it back to whoever had opened it.
+		found = append(found, Obstacle{Property: "CUDA IPC", Reason: fmt.Sprintf("%d processes use CUDA, and what they may share on a GPU (CUDA IPC, as NCCL does), NVIDIA driver %s cannot give back", len(users), f.Driver),
+			Remedy: fmt.Sprintf("use one process, install driver %d or later, or let the job save itself with --checkpoint=app", leastShare)})
 	}
 	for _, gpu := range f.GPUs {
 		if gpu.MIG {

@@ -131,6 +131,8 @@ func (h *Helper) ready(ctx context.Context, users []Process) ([]Process, error) 
 		case errors.Is(err, errEnded):
 		case errors.As(err, &refused) && !p.Devices:
 			// It has the library and has not used it.
+		case errors.As(err, &refused) && refused.Code == codeNotInitialized:
+			return nil, fmt.Errorf("process %d has NVIDIA devices open and does not use CUDA itself: it asks the driver about GPUs, or was forked by a process that uses CUDA and keeps what that had open: end it, or start it before CUDA is used (in Python, with the start method forkserver or spawn): %w", p.PID, err)
 		case errors.As(err, &refused):
 			return nil, fmt.Errorf("process %d has an NVIDIA device open, and not through CUDA alone: end it, or let it close the device: %w", p.PID, err)
 		case err != nil:
@@ -186,30 +188,17 @@ func (h *Helper) free(ctx context.Context, users []Process, pairs [][2]string) [
 // cause.
 func (h *Helper) giveBack(ctx context.Context, users []Process, pairs [][2]string, why *error) []Stuck {
 	stuck := map[int]Stuck{}
-	// A process that has memory of another one open can be restored only after that one, and
-	// nobody tells which has whose. So those that fail are tried again as long as others
-	// succeed.
 	pass := func(r request, from, to State) {
-		left := users
-		for {
-			var failed []Process
-			for i := len(left) - 1; i >= 0; i-- {
-				p := &left[i]
-				state, err := h.settle(ctx, p, r, from, to)
-				if err == nil {
-					delete(stuck, p.PID)
-					continue
-				}
-				if *why == nil {
-					*why = err
-				}
-				stuck[p.PID] = Stuck{PID: p.PID, State: state, Unknown: state < 0}
-				failed = slices.Insert(failed, 0, *p)
+		for i := len(users) - 1; i >= 0; i-- {
+			p := &users[i]
+			state, err := h.settle(ctx, p, r, from, to)
+			if err == nil {
+				continue
 			}
-			if len(failed) == 0 || len(failed) == len(left) || ctx.Err() != nil {
-				return
+			if *why == nil {
+				*why = err
 			}
-			left = failed
+			stuck[p.PID] = Stuck{PID: p.PID, State: state, Unknown: state < 0}
 		}
 	}
 	pass(request{Call: callRestore, GPUs: pairs}, Checkpointed, Locked)
