@@ -34,7 +34,7 @@ func TestDriverForImages(t *testing.T) {
 	for image, want := range map[string]int{"": 0, "oci:/srv/image@sha256:0": 1} {
 		order := startOrder(7, 1)
 		order.Spec.Image = image
-		order.Allocation[0].CpuIds, order.Allocation[0].Devices = nil, []*pb.AllocatedDevice{{DeviceId: "GPU-a"}}
+		allocationOf(order).CpuIds, allocationOf(order).Devices = nil, []*pb.AllocatedDevice{{DeviceId: "GPU-a"}}
 		r, err := m.resources(order)
 		if err != nil || len(r.driver.Files) != want {
 			t.Errorf("image %q: %+v, %v", image, r.driver, err)

@@ -50,7 +50,7 @@ func (m *machine) canParkGPUs(log *slog.Logger) bool {
 	}
 	driver, err := source.Driver()
 	if err != nil {
-		log.Warn("nobody can say how long it takes to park jobs with GPUs", "error", err)
+		log.Warn("nobody can say how long it takes to park jobs with GPUs: see whether nvidia-smi works", "error", err)
 	}
 	return err == nil && cuda.CanPark(driver.Version)
 }
