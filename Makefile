@@ -21,7 +21,7 @@ export CGO_CFLAGS := -O2 -Wno-deprecated-declarations
 # What was written for Slurm finds the commands under its names in a directory of
 # their own (docs/from-slurm.md).
 SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sacct sstat seff sreport sdiag
-COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport gdiag gcontrol grun galloc gattach gcp gdoctor gacctmgr greclaim grelease glend
+COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport gdiag gcontrol grun galloc gattach gcp gimage gdoctor gacctmgr greclaim grelease glend
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.
@@ -254,7 +254,7 @@ runbook: build ## docs/install.md and docs/operations.md, typed on hosts made of
 
 machine: build ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
 	@contrib/setup/debian.sh machine || echo "make machine: continuing without"
-	nice go tool gotestsum --jsonfile .build/times/$@.json --format standard-verbose -- -tags '$(TAGS)' -vet off -timeout 25m -count 1 ./test/machine/
+	nice -n 5 go tool gotestsum --jsonfile .build/times/$@.json --format standard-verbose -- -tags '$(TAGS)' -vet off -timeout 25m -count 1 ./test/machine/
 
 # The same SEED makes the same faults in the same order; the timing is that of
 # real processes.
