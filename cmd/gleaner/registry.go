@@ -20,6 +20,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/logs"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
@@ -70,6 +71,7 @@ func constructors() []func() *option.Command {
 		alloc.Command,
 		attach.Command,
 		copy.Command,
+		logs.Command,
 		doctor.Command,
 		setup.Command,
 		agent.Command,
