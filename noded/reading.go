@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/output"
 	"github.com/gleaner-hpc/gleaner/noded/registry"

@@ -120,10 +120,10 @@ type part struct {
 // sending is one file being sent.
 type sending struct {
 	Request
-	sink   Sink
-	named  *part // what has the name now
-	old    *part // what had it before; nil = it was not renamed
-	last   *part // whose data was sent last
+	sink  Sink
+	named *part // what has the name now
+	old   *part // what had it before; nil = it was not renamed
+	last  *part // whose data was sent last
 	// until is where a file ends that is not followed: a job may write faster than
 	// somebody reads.
 	until  uint64

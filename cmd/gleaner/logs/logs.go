@@ -26,8 +26,8 @@ import (
 // maxLast is how much of what came is kept, so that the file is known again.
 const maxLast = 4 << 10
 
-// lookEvery is how often a job that waits is looked at.
-const lookEvery = time.Second
+// lookEvery is how often a job that waits is looked at. A variable for tests.
+var lookEvery = time.Second
 
 // printOutput is glogs.
 func printOutput(inv *option.Invocation) error {
