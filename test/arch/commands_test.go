@@ -19,7 +19,7 @@ var commands = map[string][]string{
 }
 
 // floors are the other rooms of cmd/gleaner, each above those that it imports.
-var floors = []string{"format", "option", "console", "client", "local", "show", "past", "table", "clusterfile", "slurmconf", "account", "jobspec", "session", "allocation", "replay"}
+var floors = []string{"format", "option", "console", "client", "local", "show", "past", "table", "clusterfile", "slurmconf", "account", "jobspec", "session", "steps", "allocation", "replay"}
 
 // TestCommandsStandAlone: a command is a room with one door. Only main, which
 // lists them, imports commands; what two of them need lies on a floor below.
