@@ -3,8 +3,13 @@ package control
 import (
 	"bufio"
 	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/steps"
@@ -21,7 +26,7 @@ func showStep(c *controlRun, id string) error {
 	if id != "" {
 		var err error
 		if targets, err = steps.Parse(id); err != nil {
-			return c.inv.Fail("%w", err)
+			return err
 		}
 		filter.Ids = targets.Jobs()
 	}
@@ -32,7 +37,10 @@ func showStep(c *controlRun, id string) error {
 		jobs = append(jobs, answer.GetJobs()...)
 		return nil
 	})
-	if err != nil {
+	switch {
+	case status.Code(err) == codes.NotFound, err == nil && id != "" && len(jobs) == 0:
+		return option.Fail(1, "scontrol_print_step: slurm_get_job_steps(%s) failed: Invalid job id specified", format.Printable(id))
+	case err != nil:
 		return client.LoadError(c.inv, client.LoadJobs, err)
 	}
 	rows, err := steps.Ask(c.inv.Context, c.client, jobs, targets, c.view, func(text string) {
@@ -41,6 +49,14 @@ func showStep(c *controlRun, id string) error {
 	if err != nil {
 		return option.Fail(1, "%w", err)
 	}
+	slices.SortStableFunc(rows, func(a, b *steps.Row) int { // as scontrol does
+		if a.Job != b.Job || a.IsBatch() == b.IsBatch() {
+			return 0
+		} else if a.IsBatch() {
+			return -1
+		}
+		return 1
+	})
 	out := bufio.NewWriter(c.inv.Stdout)
 	for _, row := range rows {
 		row.Record().Write(out, c.oneLine)
@@ -48,8 +64,11 @@ func showStep(c *controlRun, id string) error {
 	if len(rows) == 0 && id == "" {
 		fmt.Fprintln(out, "No job steps in the system")
 	}
+	if len(rows) == 0 && id != "" {
+		fmt.Fprintf(out, "Job step %s not found\n", format.Printable(id))
+	}
 	if err := out.Flush(); err != nil || len(rows) > 0 || id == "" {
 		return err
 	}
-	return option.Fail(1, "Invalid job/step specified: no step %s runs", id)
+	return option.Exit(1)
 }

@@ -59,7 +59,7 @@ func newStepRun(inv *option.Invocation) (*stepRun, error) {
 		}
 		targets, err := steps.Parse(word)
 		if err != nil {
-			return nil, inv.Fail("%w", err)
+			return nil, err
 		}
 		run.targets = append(run.targets, targets...)
 	}
@@ -121,11 +121,11 @@ func (run *stepRun) once(ctx context.Context, now time.Time) error {
 	run.layout.Fit(rows)
 	var line []byte
 	if !run.inv.Given("noheader") {
-		line = append(run.layout.Header(line[:0]), '\n')
+		line = run.layout.Header(line[:0])
 		_, _ = out.Write(line) // Flush has the error
 	}
 	for _, row := range rows {
-		line = append(run.layout.Row(line[:0], row), '\n')
+		line = run.layout.Row(line[:0], row)
 		_, _ = out.Write(line)
 	}
 	return console.Output(out.Flush())

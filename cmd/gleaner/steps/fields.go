@@ -11,6 +11,9 @@ import (
 // Format is that of squeue -s.
 const Format = "%.15i %.8j %.9P %.8u %.9M %N"
 
+// running is the state of all of them.
+const running = "RUNNING"
+
 // Table is what can be shown of a step. Letters, names and headers are those of squeue(1)
 // for steps.
 var Table = format.NewTable([]format.Field[*Row]{
@@ -22,11 +25,12 @@ var Table = format.NewTable([]format.Field[*Row]{
 		Compare: func(a, b *Row) int { return cmp.Compare(a.elapsed(), b.elapsed()) }},
 	text('N', "NODELIST", (*Row).nodes, "Nodes", "NodeList"),
 	text('P', "PARTITION", func(r *Row) string { return r.Job.GetPartition() }, "Partition"),
-	number('C', "CPUS", func(r *Row) uint64 { return uint64(r.Step.CPUs) }, "NumCPUs"),
+	text(0, "STATE", func(*Row) string { return running }, "StepState"),
+	text('b', "TRES_PER_JOB", func(*Row) string { return show.OrNull("") }, "tres-per-job"),
 	{Letter: 'S', Names: []string{"StartTime"}, Header: "START_TIME", Value: func(r *Row) string { return r.view.Stamp(r.Step.StartMS, "N/A") },
 		Compare: func(a, b *Row) int { return cmp.Compare(a.Step.StartMS, b.Step.StartMS) }},
 	text('u', "USER", func(r *Row) string { return r.Job.GetOwner().GetUser() }, "UserName"),
-	number('U', "USER", func(r *Row) uint64 { return uint64(r.Job.GetOwner().GetUid()) }, "UserID"),
+	number('U', "UID", func(r *Row) uint64 { return uint64(r.Job.GetOwner().GetUid()) }, "UserID"),
 	number(0, "JOBID", func(r *Row) uint64 { return uint64(r.Job.GetId().GetJob()) }, "JobID"),
 })
 
@@ -50,17 +54,26 @@ func (r *Row) name() string { return cmp.Or(r.Step.Name, r.Step.ID()) }
 // Record is what scontrol show step shows.
 func (r *Row) Record() *show.Record {
 	step, record := r.Step, new(show.Record)
-	tres := "cpu=" + show.Digits(step.CPUs) + ",node=" + show.Digits(len(step.Nodes))
-	if step.GPUs > 0 {
-		tres += ",gres/gpu=" + show.Digits(step.GPUs)
-	}
 	record.Line(show.Item("StepId", r.ID()), show.Item("UserId", show.Digits(r.Job.GetOwner().GetUid())),
 		show.Item("StartTime", r.view.Stamp(step.StartMS, "Unknown")), "TimeLimit=UNLIMITED")
-	record.Line("State=RUNNING", show.Item("Partition", r.Job.GetPartition()), show.Item("NodeList", r.nodes()))
+	record.Line("State="+running, show.Item("Partition", r.Job.GetPartition()), show.Item("NodeList", r.nodes()))
 	record.Line(show.Item("Nodes", show.Digits(len(step.Nodes))), show.Item("CPUs", show.Digits(step.CPUs)), show.Item("Tasks", show.Digits(step.Tasks)),
 		show.Item("Name", r.name()), "Network=(null)")
-	record.Line(show.Item("TRES", tres))
+	record.Line(show.Item("TRES", show.OrNull(r.tres())))
 	record.Line("ResvPorts=(null)")
 	record.Line("CPUFreqReq=Default")
+	record.Line("SrunHost:Pid=(null):0")
 	return record
+}
+
+// tres is what it was given; the batch script holds nothing.
+func (r *Row) tres() string {
+	if r.IsBatch() {
+		return ""
+	}
+	text := "cpu=" + show.Digits(r.Step.CPUs) + ",node=" + show.Digits(len(r.Step.Nodes))
+	if r.Step.GPUs > 0 {
+		text += ",gres/gpu=" + show.Digits(r.Step.GPUs)
+	}
+	return text
 }

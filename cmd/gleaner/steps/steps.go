@@ -18,6 +18,8 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/session"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
@@ -44,6 +46,9 @@ type Row struct {
 // ID is the step as users name it: 12.0, 12_3.batch.
 func (r *Row) ID() string { return r.view.JobName(r.Job) + "." + r.Step.ID() }
 
+// IsBatch reports whether it is the job's batch script.
+func (r *Row) IsBatch() bool { return r.Step.ID() == past.Batch }
+
 // Targets are the steps that were asked for; empty = all.
 type Targets []target
 
@@ -62,7 +67,7 @@ func Parse(text string) (Targets, error) {
 			_, err = strconv.ParseUint(number, 10, 32)
 		}
 		if err != nil || len(jobs) != 1 {
-			return nil, fmt.Errorf("invalid job_step id: %.40q: type JOB.STEP, as in 12.0", word)
+			return nil, option.Fail(1, "Invalid job_step id: %.40s.??: type JOB.STEP, as in 12.0", format.Printable(word))
 		}
 		targets = append(targets, target{jobs[0], number})
 	}
@@ -137,6 +142,11 @@ func ofJob(ctx context.Context, c *client.Client, job *pb.Job, targets Targets, 
 		}
 		return nil, err
 	}
+	return rowsOf(job, answers, targets, view), nil
+}
+
+// rowsOf are the steps that run and were asked for, of what the nodes of a job said.
+func rowsOf(job *pb.Job, answers []*pb.NodeSteps, targets Targets, view *show.View) []*Row {
 	steps, _ := past.Steps(&pb.PastRun{Job: job, Steps: answers})
 	var rows []*Row
 	for _, step := range steps {
@@ -144,5 +154,5 @@ func ofJob(ctx context.Context, c *client.Client, job *pb.Job, targets Targets, 
 			rows = append(rows, &Row{Job: job, Step: step, view: view})
 		}
 	}
-	return rows, nil
+	return rows
 }
