@@ -87,6 +87,9 @@ func (s *Controller) jobThatRan(ctx context.Context, from *caller, id *pb.JobId)
 		}
 	}
 	job, err := s.lastRun(ctx, may, id)
+	if job != nil && known == nil {
+		notePastRead(ctx, job)
+	}
 	switch {
 	case err != nil:
 		return nil, err
