@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -73,12 +74,16 @@ func TestReadOutput(t *testing.T) {
 	refused(held, codes.FailedPrecondition, "pending")
 	refused(null, codes.FailedPrecondition, "/dev/null")
 
-	for _, over := range []bool{false, true} {
-		if over {
+	for _, round := range []string{"runs", "over", "forgotten"} {
+		over := round != "runs"
+		switch round {
+		case "over":
 			if _, err := pb.NewControllerClient(conn).Cancel(soon(t), &pb.CancelRequest{RequestId: uuid.NewString(), Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}}}); err != nil {
 				t.Fatal(err)
 			}
 			waitState(t, conn, id, pb.JobState_JOB_STATE_CANCELLED)
+		case "forgotten": // but by history
+			forget(t, conn, id)
 		}
 		what := &pb.ReadOutput{Error: over, Had: 7, Last: []byte("x"), Follow: true}
 		client := read(soon(t), &pb.JobId{Job: id}, what)
@@ -88,7 +93,7 @@ func TestReadOutput(t *testing.T) {
 			path = "/work/test-" + fmt.Sprint(id) + ".err"
 		}
 		if order.Path != path || !proto.Equal(order.Read, what) || order.Alloc.Job != id || order.Alloc.Epoch != 1 || order.Owner.GetUser() == "" {
-			t.Errorf("over %v: asked for %v, want %s", over, order, path)
+			t.Errorf("%s: asked for %v, want %s", round, order, path)
 		}
 		if answer, err := client.Recv(); err != nil || answer.GetAttached().GetPath() != path || answer.GetAttached().GetNode() != "n1" {
 			t.Errorf("attached: %v, %v", answer, err)
@@ -109,5 +114,23 @@ func TestReadOutput(t *testing.T) {
 	prototest.Eventually(t, "the node is away", func() bool {
 		_, err := read(soon(t), &pb.JobId{Job: id}, &pb.ReadOutput{}).Recv()
 		return err != nil && strings.Contains(err.Error(), "node n1, on which job "+fmt.Sprint(id)+" wrote its output, is away: its file there is /work/slurm-")
+	})
+}
+
+// forget has the controllers forget a job that is over.
+func forget(t *testing.T, conn *grpc.ClientConn, id uint32) {
+	t.Helper()
+	client := pb.NewControllerClient(conn)
+	config, err := client.ShowConfig(soon(t), &pb.ShowConfigRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Policy.MinJobAgeS = 1
+	if _, err := client.ApplyPolicy(soon(t), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
+		t.Fatal(err)
+	}
+	prototest.Eventually(t, "the job is forgotten", func() bool {
+		jobs, err := tryList(t, conn, &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: id}}}})
+		return status.Code(err) == codes.NotFound || err == nil && len(jobs) == 0
 	})
 }
