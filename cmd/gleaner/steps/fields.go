@@ -44,7 +44,9 @@ func number(letter byte, header string, value func(*Row) uint64, names ...string
 		Compare: func(a, b *Row) int { return cmp.Compare(value(a), value(b)) }}
 }
 
-func (r *Row) elapsed() int64 { return min(max(0, r.view.NowMS-r.Step.StartMS)/1000, int64(spec.Unlimited)-1) }
+func (r *Row) elapsed() int64 {
+	return min(max(0, r.view.NowMS-r.Step.StartMS)/1000, int64(spec.Unlimited)-1)
+}
 
 func (r *Row) nodes() string { return spec.FormatHostList(r.Step.Nodes) }
 
