@@ -29,6 +29,10 @@ const maxLast = 4 << 10
 // lookEvery is how often a job that waits is looked at. A variable for tests.
 var lookEvery = time.Second
 
+// sayAfter is how long something has to be in the way of what is followed before it is
+// said: a job that has just started may not have its file yet. A variable for tests.
+var sayAfter = 3 * time.Second
+
 // printOutput is glogs.
 func printOutput(inv *option.Invocation) error {
 	if len(inv.Operands) != 1 {
@@ -68,6 +72,9 @@ type printing struct {
 	from   *pb.Attached   // of the last visit; nil = there was none
 	heard  time.Time      // when a controller or a node answered last
 	said   string
+	// trouble is what is in the way and was perhaps not said yet, and since when.
+	trouble string
+	since   time.Time
 }
 
 func (p *printing) run(ctx context.Context) error {
@@ -122,7 +129,7 @@ func (p *printing) visit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.heard, p.said = time.Now(), ""
+		p.heard, p.said, p.trouble = time.Now(), "", ""
 		if from := message.GetOutputFrom(); from != nil {
 			counts = !from.GetRenamed()
 			p.begin(from)
@@ -162,8 +169,8 @@ func (p *printing) ends(ctx context.Context, err error) (bool, error) {
 	}
 	switch status.Code(err) {
 	case codes.FailedPrecondition:
-		if p.read.Follow { // it may start, or its node come back
-			p.sayOnce("%s", client.Plain(err))
+		if p.read.Follow { // it may be about to begin, or its node come back
+			p.sayLater(client.Plain(err))
 			return false, nil
 		}
 	case codes.NotFound, codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
@@ -227,6 +234,16 @@ func (p *printing) sayOnce(text string, arguments ...any) {
 	if line := fmt.Sprintf(text, arguments...); line != p.said {
 		p.said = line
 		p.say("%s", line)
+	}
+}
+
+// sayLater says it if it stays in the way.
+func (p *printing) sayLater(text string) {
+	if text != p.trouble {
+		p.trouble, p.since = text, time.Now()
+	}
+	if time.Since(p.since) >= sayAfter {
+		p.sayOnce("%s", text)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lookEvery = 10 * time.Millisecond
+	lookEvery, sayAfter = 10*time.Millisecond, 0
 	clienttest.Patient(m)
 }
 
