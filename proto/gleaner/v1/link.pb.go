@@ -58,6 +58,9 @@ const (
 	EndCause_END_CAUSE_IMAGE_AWAY EndCause = 13
 	// The owner of the node reclaimed it, and the allocation was not parked in time.
 	EndCause_END_CAUSE_RECLAIMED EndCause = 14
+	// Could not start: the owner of the node does not admit the job's container image there,
+	// which the controllers could not know: it lacks a signature. Others may.
+	EndCause_END_CAUSE_NOT_ADMITTED EndCause = 15
 )
 
 // Enum value maps for EndCause.
@@ -78,6 +81,7 @@ var (
 		12: "END_CAUSE_OTHER_ACCOUNT",
 		13: "END_CAUSE_IMAGE_AWAY",
 		14: "END_CAUSE_RECLAIMED",
+		15: "END_CAUSE_NOT_ADMITTED",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -95,6 +99,7 @@ var (
 		"END_CAUSE_OTHER_ACCOUNT":   12,
 		"END_CAUSE_IMAGE_AWAY":      13,
 		"END_CAUSE_RECLAIMED":       14,
+		"END_CAUSE_NOT_ADMITTED":    15,
 	}
 )
 
@@ -249,6 +254,7 @@ type NodeMessage struct {
 	//	*NodeMessage_ImageFetched
 	//	*NodeMessage_NodeHolds
 	//	*NodeMessage_NodeLeaves
+	//	*NodeMessage_ImagesWord
 	What          isNodeMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -417,6 +423,15 @@ func (x *NodeMessage) GetNodeLeaves() *NodeLeaves {
 	return nil
 }
 
+func (x *NodeMessage) GetImagesWord() *ImagesWord {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_ImagesWord); ok {
+			return x.ImagesWord
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_What interface {
 	isNodeMessage_What()
 }
@@ -477,6 +492,10 @@ type NodeMessage_NodeLeaves struct {
 	NodeLeaves *NodeLeaves `protobuf:"bytes,420,opt,name=node_leaves,json=nodeLeaves,proto3,oneof"`
 }
 
+type NodeMessage_ImagesWord struct {
+	ImagesWord *ImagesWord `protobuf:"bytes,201,opt,name=images_word,json=imagesWord,proto3,oneof"`
+}
+
 func (*NodeMessage_Register) isNodeMessage_What() {}
 
 func (*NodeMessage_RenewLease) isNodeMessage_What() {}
@@ -505,6 +524,8 @@ func (*NodeMessage_NodeHolds) isNodeMessage_What() {}
 
 func (*NodeMessage_NodeLeaves) isNodeMessage_What() {}
 
+func (*NodeMessage_ImagesWord) isNodeMessage_What() {}
+
 type ControllerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -528,6 +549,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_OwnerRules
 	//	*ControllerMessage_DropHolds
 	//	*ControllerMessage_SendOutput
+	//	*ControllerMessage_TendImages
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -741,6 +763,15 @@ func (x *ControllerMessage) GetSendOutput() *SendOutput {
 	return nil
 }
 
+func (x *ControllerMessage) GetTendImages() *TendImages {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_TendImages); ok {
+			return x.TendImages
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_What interface {
 	isControllerMessage_What()
 }
@@ -821,6 +852,10 @@ type ControllerMessage_SendOutput struct {
 	SendOutput *SendOutput `protobuf:"bytes,700,opt,name=send_output,json=sendOutput,proto3,oneof"`
 }
 
+type ControllerMessage_TendImages struct {
+	TendImages *TendImages `protobuf:"bytes,201,opt,name=tend_images,json=tendImages,proto3,oneof"`
+}
+
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
@@ -858,6 +893,8 @@ func (*ControllerMessage_OwnerRules) isControllerMessage_What() {}
 func (*ControllerMessage_DropHolds) isControllerMessage_What() {}
 
 func (*ControllerMessage_SendOutput) isControllerMessage_What() {}
+
+func (*ControllerMessage_TendImages) isControllerMessage_What() {}
 
 // AllocId names what runs of one job on one node, in one run of the job.
 type AllocId struct {
@@ -1433,7 +1470,9 @@ type StartAlloc struct {
 	KnownAs []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
 	// The account that is charged; "" = none is. By it the node knows whose guest it is.
 	ImageRules *ImageRules `protobuf:"bytes,200,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"` // in force; as far as the job has a container image
-	Account    string      `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
+	// Those of the node's owner, if the job is a guest there. Both have to allow the image.
+	OwnerImageRules *ImageRules `protobuf:"bytes,201,opt,name=owner_image_rules,json=ownerImageRules,proto3" json:"owner_image_rules,omitempty"`
+	Account         string      `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
 	// The addresses of a network that the job has between its nodes, "198.18.4.0/28"; "" =
 	// it has none. The allocation with index i has the address i + 1 in it, on
 	// whatever node, and keeps it when it resumes elsewhere.
@@ -1623,6 +1662,13 @@ func (x *StartAlloc) GetKnownAs() []string {
 func (x *StartAlloc) GetImageRules() *ImageRules {
 	if x != nil {
 		return x.ImageRules
+	}
+	return nil
+}
+
+func (x *StartAlloc) GetOwnerImageRules() *ImageRules {
+	if x != nil {
+		return x.OwnerImageRules
 	}
 	return nil
 }
@@ -4439,7 +4485,7 @@ var File_gleaner_v1_link_proto protoreflect.FileDescriptor
 const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/link.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x16gleaner/v1/owner.proto\"\xff\x06\n" +
+	"gleaner.v1\x1a\x1fgleaner/v1/containerimage.proto\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x16gleaner/v1/owner.proto\"\xbb\a\n" +
 	"\vNodeMessage\x122\n" +
 	"\bregister\x18\x01 \x01(\v2\x14.gleaner.v1.RegisterH\x00R\bregister\x129\n" +
 	"\vrenew_lease\x18\x02 \x01(\v2\x16.gleaner.v1.RenewLeaseH\x00R\n" +
@@ -4462,8 +4508,10 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"node_holds\x18\x1e \x01(\v2\x15.gleaner.v1.NodeHoldsH\x00R\tnodeHolds\x12:\n" +
 	"\vnode_leaves\x18\xa4\x03 \x01(\v2\x16.gleaner.v1.NodeLeavesH\x00R\n" +
-	"nodeLeavesB\x06\n" +
-	"\x04what\"\xa9\t\n" +
+	"nodeLeaves\x12:\n" +
+	"\vimages_word\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImagesWordH\x00R\n" +
+	"imagesWordB\x06\n" +
+	"\x04what\"\xe5\t\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -4494,7 +4542,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"drop_holds\x18\x1f \x01(\v2\x15.gleaner.v1.DropHoldsH\x00R\tdropHolds\x12:\n" +
 	"\vsend_output\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.SendOutputH\x00R\n" +
-	"sendOutputB\x06\n" +
+	"sendOutput\x12:\n" +
+	"\vtend_images\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.TendImagesH\x00R\n" +
+	"tendImagesB\x06\n" +
 	"\x04what\"1\n" +
 	"\aAllocId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
@@ -4541,7 +4591,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\x98\a\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xdd\a\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4572,7 +4622,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
 	"\bknown_as\x18\x15 \x03(\tR\aknownAs\x128\n" +
 	"\vimage_rules\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
-	"imageRules\x12\x18\n" +
+	"imageRules\x12C\n" +
+	"\x11owner_image_rules\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x0fownerImageRules\x12\x18\n" +
 	"\aaccount\x18\x1e \x01(\tR\aaccount\x12\x19\n" +
 	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\x12.\n" +
 	"\aoutside\x18\xbf\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\"q\n" +
@@ -4805,7 +4856,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\ttimeout_s\x18\x02 \x01(\rR\btimeoutS\"M\n" +
 	"\fImageFetched\x12'\n" +
 	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error*\x9e\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error*\xba\x03\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -4822,7 +4873,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x18END_CAUSE_RESTORE_FAILED\x10\v\x12\x1b\n" +
 	"\x17END_CAUSE_OTHER_ACCOUNT\x10\f\x12\x18\n" +
 	"\x14END_CAUSE_IMAGE_AWAY\x10\r\x12\x17\n" +
-	"\x13END_CAUSE_RECLAIMED\x10\x0e*Q\n" +
+	"\x13END_CAUSE_RECLAIMED\x10\x0e\x12\x1a\n" +
+	"\x16END_CAUSE_NOT_ADMITTED\x10\x0f*Q\n" +
 	"\bSaveThen\x12\x19\n" +
 	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10SAVE_THEN_RESUME\x10\x01\x12\x14\n" +
@@ -4902,19 +4954,21 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*FetchImage)(nil),          // 47: gleaner.v1.FetchImage
 	(*ImageFetched)(nil),        // 48: gleaner.v1.ImageFetched
 	(*NodeHolds)(nil),           // 49: gleaner.v1.NodeHolds
-	(*OwnerRules)(nil),          // 50: gleaner.v1.OwnerRules
-	(*DropHolds)(nil),           // 51: gleaner.v1.DropHolds
-	(*Inventory)(nil),           // 52: gleaner.v1.Inventory
-	(*LeftOver)(nil),            // 53: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 54: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 55: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 56: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 57: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 58: gleaner.v1.NodeAllocation
-	(*ImageRules)(nil),          // 59: gleaner.v1.ImageRules
-	(*Outside)(nil),             // 60: gleaner.v1.Outside
-	(*Usage)(nil),               // 61: gleaner.v1.Usage
-	(*NodeSteps)(nil),           // 62: gleaner.v1.NodeSteps
+	(*ImagesWord)(nil),          // 50: gleaner.v1.ImagesWord
+	(*OwnerRules)(nil),          // 51: gleaner.v1.OwnerRules
+	(*DropHolds)(nil),           // 52: gleaner.v1.DropHolds
+	(*TendImages)(nil),          // 53: gleaner.v1.TendImages
+	(*Inventory)(nil),           // 54: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 55: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 56: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 57: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 58: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 59: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 60: gleaner.v1.NodeAllocation
+	(*ImageRules)(nil),          // 61: gleaner.v1.ImageRules
+	(*Outside)(nil),             // 62: gleaner.v1.Outside
+	(*Usage)(nil),               // 63: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 64: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,   // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -4931,103 +4985,106 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	48,  // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
 	49,  // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
 	7,   // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
-	9,   // 14: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
-	11,  // 15: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
-	12,  // 16: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
-	16,  // 17: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	19,  // 18: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
-	24,  // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
-	18,  // 20: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	27,  // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	20,  // 22: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	38,  // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
-	40,  // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	42,  // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	44,  // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	46,  // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
-	21,  // 28: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
-	47,  // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
-	50,  // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
-	51,  // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
-	33,  // 32: gleaner.v1.ControllerMessage.send_output:type_name -> gleaner.v1.SendOutput
-	52,  // 33: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	8,   // 34: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
-	53,  // 35: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	37,  // 36: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	49,  // 37: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
-	7,   // 38: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
-	5,   // 39: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
-	14,  // 40: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
-	5,   // 41: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
-	5,   // 42: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
-	5,   // 43: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
-	5,   // 44: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	54,  // 45: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	55,  // 46: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	56,  // 47: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	57,  // 48: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	58,  // 49: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	37,  // 50: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	59,  // 51: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
-	60,  // 52: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
-	5,   // 53: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	14,  // 54: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
-	14,  // 55: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
-	5,   // 56: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	15,  // 57: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
-	5,   // 58: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,   // 59: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	61,  // 60: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	62,  // 61: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
-	22,  // 62: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,   // 63: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 64: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 65: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 66: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 67: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	22,  // 68: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,   // 69: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	53,  // 70: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,   // 71: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	36,  // 72: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	30,  // 73: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	31,  // 74: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	35,  // 75: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	29,  // 76: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	34,  // 77: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
-	54,  // 78: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	32,  // 79: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
-	5,   // 80: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 81: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
-	57,  // 82: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
-	32,  // 83: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
-	5,   // 84: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	37,  // 85: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,   // 86: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 87: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,   // 88: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,   // 89: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	37,  // 90: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,   // 91: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,   // 92: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 93: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,   // 94: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	37,  // 95: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12,  // 96: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	37,  // 97: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	37,  // 98: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	37,  // 99: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	37,  // 100: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	37,  // 101: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,   // 102: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	28,  // 103: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,   // 104: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	28,  // 105: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	104, // [104:106] is the sub-list for method output_type
-	102, // [102:104] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	50,  // 14: gleaner.v1.NodeMessage.images_word:type_name -> gleaner.v1.ImagesWord
+	9,   // 15: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
+	11,  // 16: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
+	12,  // 17: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
+	16,  // 18: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
+	19,  // 19: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
+	24,  // 20: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
+	18,  // 21: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
+	27,  // 22: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	20,  // 23: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	38,  // 24: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
+	40,  // 25: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	42,  // 26: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	44,  // 27: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	46,  // 28: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	21,  // 29: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
+	47,  // 30: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
+	51,  // 31: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
+	52,  // 32: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
+	33,  // 33: gleaner.v1.ControllerMessage.send_output:type_name -> gleaner.v1.SendOutput
+	53,  // 34: gleaner.v1.ControllerMessage.tend_images:type_name -> gleaner.v1.TendImages
+	54,  // 35: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	8,   // 36: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
+	55,  // 37: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	37,  // 38: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	49,  // 39: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
+	7,   // 40: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
+	5,   // 41: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 42: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 43: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 44: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
+	5,   // 45: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 46: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	56,  // 47: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	57,  // 48: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	58,  // 49: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	59,  // 50: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	60,  // 51: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	37,  // 52: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	61,  // 53: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
+	61,  // 54: gleaner.v1.StartAlloc.owner_image_rules:type_name -> gleaner.v1.ImageRules
+	62,  // 55: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
+	5,   // 56: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 57: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
+	14,  // 58: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 59: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	15,  // 60: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
+	5,   // 61: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,   // 62: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	63,  // 63: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	64,  // 64: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	22,  // 65: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 66: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 67: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 68: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 69: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 70: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	22,  // 71: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 72: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	55,  // 73: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,   // 74: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	36,  // 75: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30,  // 76: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31,  // 77: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	35,  // 78: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29,  // 79: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	34,  // 80: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
+	56,  // 81: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	32,  // 82: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
+	5,   // 83: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 84: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
+	59,  // 85: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
+	32,  // 86: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
+	5,   // 87: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 88: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,   // 89: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 90: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,   // 91: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,   // 92: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 93: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,   // 94: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,   // 95: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 96: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,   // 97: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	37,  // 98: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12,  // 99: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	37,  // 100: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	37,  // 101: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	37,  // 102: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	37,  // 103: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	37,  // 104: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,   // 105: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28,  // 106: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,   // 107: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28,  // 108: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	107, // [107:109] is the sub-list for method output_type
+	105, // [105:107] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -5035,6 +5092,7 @@ func file_gleaner_v1_link_proto_init() {
 	if File_gleaner_v1_link_proto != nil {
 		return
 	}
+	file_gleaner_v1_containerimage_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_owner_proto_init()
@@ -5053,6 +5111,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*NodeMessage_ImageFetched)(nil),
 		(*NodeMessage_NodeHolds)(nil),
 		(*NodeMessage_NodeLeaves)(nil),
+		(*NodeMessage_ImagesWord)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ControllerMessage_Registered)(nil),
@@ -5074,6 +5133,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_OwnerRules)(nil),
 		(*ControllerMessage_DropHolds)(nil),
 		(*ControllerMessage_SendOutput)(nil),
+		(*ControllerMessage_TendImages)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[25].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
