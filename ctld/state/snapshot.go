@@ -193,6 +193,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 		if job.Phase != Waiting {
 			return true
 		}
+		nodes.keeps(job)
 		if nodes.judges(job) || job.Saved != nil {
 			again, at = append(again, job), append(at, len(snapshot.Waiting))
 		}
