@@ -50,12 +50,12 @@ help: ## list the targets
 setup: ## install what building needs (libseccomp, SQLite), and CRIU, if they are missing
 	@contrib/setup/debian.sh
 
-build: setup ## build bin/: the daemons, ginit, goci, and gleaner with its links
+build: setup ## build bin/: the daemons, ginit, goci, gstage, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
 	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded
 	CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gleaner
-	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/goci ./cmd/goci
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ ./cmd/goci ./cmd/gstage
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 	@mkdir -p $(BIN)/slurm; for c in $(SLURM_NAMES); do ln -sf ../gleaner $(BIN)/slurm/$$c; done
 
@@ -77,7 +77,7 @@ install: ## install what make has built: programs, man pages, completion, units,
 	@test -x $(BIN)/gctld || { echo "there is nothing to install yet: type make first"; exit 1; }
 	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(slurmdir) $(mandir)/man1 $(mandir)/man8 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
 	install $(BIN)/gctld $(BIN)/gnoded $(BIN)/ginit $(DESTDIR)$(sbindir)/
-	install $(BIN)/gleaner $(BIN)/goci $(DESTDIR)$(bindir)/
+	install $(BIN)/gleaner $(BIN)/goci $(BIN)/gstage $(DESTDIR)$(bindir)/
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bindir)/$$c; done
 	@for c in $(SLURM_NAMES); do ln -sf $(bindir)/gleaner $(DESTDIR)$(slurmdir)/$$c; done
 	umask 022; $(BIN)/gleaner man --dir $(DESTDIR)$(mandir)/man1 >/dev/null
@@ -92,7 +92,7 @@ install: ## install what make has built: programs, man pages, completion, units,
 	install -m 644 contrib/cluster.toml $(DESTDIR)$(docdir)/
 
 uninstall: ## remove what make install has put there; configuration and state stay
-	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner goci $(COMMANDS))
+	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner goci gstage $(COMMANDS))
 	rm -f $(addprefix $(DESTDIR)$(slurmdir)/,$(SLURM_NAMES))
 	@rmdir $(DESTDIR)$(slurmdir) $(dir $(DESTDIR)$(slurmdir)) 2>/dev/null || true
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service gleaner-agent.service) $(DESTDIR)$(docdir)/cluster.toml
@@ -117,7 +117,7 @@ else
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ginit ./cmd/ginit
 	$(CROSS_ENV) go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gleaner
-	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/goci ./cmd/goci
+	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ ./cmd/goci ./cmd/gstage
 	@contrib/package/deb.sh $(ARCH) .build/cross/$(ARCH) $(DEB_OUT)
 endif
 

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -100,21 +102,37 @@ func inTime(images string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	signed := unshareTakesSigns()
 	return []string{
-		"unshare", "--time", "--monotonic", offsetSeconds(were.Monotonic, machine.Monotonic),
-		"--boottime", offsetSeconds(were.Boottime, machine.Boottime), "--",
+		"unshare", "--time", "--monotonic", offsetWord(offsetSeconds(were.Monotonic, machine.Monotonic), signed),
+		"--boottime", offsetWord(offsetSeconds(were.Boottime, machine.Boottime), signed), "--",
 	}, nil
+}
+
+// unshareTakesSigns says whether this machine's unshare(1) takes a number below zero as it
+// is written. That of util-linux 2.39 (Ubuntu 24.04) takes it only as the number without a
+// sign that has the same bits.
+var unshareTakesSigns = sync.OnceValue(func() bool {
+	return exec.Command("unshare", "--time", "--monotonic", "-1", "--", "true").Run() == nil
+})
+
+// offsetWord is a number of seconds as unshare(1) takes it.
+func offsetWord(seconds int64, signed bool) string {
+	if signed {
+		return strconv.FormatInt(seconds, 10)
+	}
+	return strconv.FormatUint(uint64(seconds), 10)
 }
 
 // offsetSeconds is how many seconds a clock must be ahead of the machine's to say
 // what it said, or a little more.
-func offsetSeconds(said, says time.Duration) string {
+func offsetSeconds(said, says time.Duration) int64 {
 	ahead := said - says
 	seconds := ahead / time.Second
 	if ahead > seconds*time.Second {
 		seconds++
 	}
-	return strconv.FormatInt(int64(seconds), 10)
+	return int64(seconds)
 }
 
 // inTimeOf answers the words that start a command in the time namespace of a process,

@@ -103,6 +103,8 @@ type configFile struct {
 		ImageCache string `toml:"image_cache"`
 		Goci       string `toml:"goci"`
 
+		CDISpecDirs []string `toml:"cdi_spec_dirs"`
+
 		MaxProcesses      int64 `toml:"max_processes"`
 		MaxTotalProcesses int64 `toml:"max_total_processes"`
 	} `toml:"container"`

@@ -7,13 +7,16 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/cdi"
 )
 
 // RootsConfig says where container images are kept that jobs have as their roots.
 type RootsConfig struct {
-	Dir        string // in StateDir
-	Program    string // goci
-	LimitBytes uint64 // 0 = a part of the disk
+	Dir        string   // in StateDir
+	Program    string   // goci
+	LimitBytes uint64   // 0 = a part of the disk
+	SpecDirs   []string // where CDI specifications lie, the most important last
 }
 
 const (
@@ -23,7 +26,15 @@ const (
 )
 
 func (f *configFile) checkRoots(c *Config) error {
-	c.Roots = RootsConfig{Dir: filepath.Join(c.StateDir, rootsDir), Program: f.Container.Goci}
+	c.Roots = RootsConfig{Dir: filepath.Join(c.StateDir, rootsDir), Program: f.Container.Goci, SpecDirs: f.Container.CDISpecDirs}
+	if c.Roots.SpecDirs == nil {
+		c.Roots.SpecDirs = cdi.Directories
+	}
+	for _, dir := range c.Roots.SpecDirs {
+		if err := checkAbsolute("container.cdi_spec_dirs", dir); err != nil {
+			return err
+		}
+	}
 	if f.Container.Goci == "" {
 		c.Roots.Program = findGoci()
 	} else if err := checkAbsolute("container.goci", f.Container.Goci); err != nil {

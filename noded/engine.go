@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
@@ -22,6 +23,7 @@ func (m *machine) findEngine(ctx context.Context, log *slog.Logger) bundle.Check
 	for _, shared := range c.Shared {
 		m.saving.Stores = append(m.saving.Stores, shared.Name)
 	}
+	m.saving.Cuda = m.canParkGPUs(log)
 	engine, rejected := checkpoint.Find(ctx, checkpoint.Programs(c.CRIU))
 	var here checkpoint.Machine
 	var err error
@@ -40,6 +42,19 @@ func (m *machine) findEngine(ctx context.Context, log *slog.Logger) bundle.Check
 	return told
 }
 
+// canParkGPUs says whether the driver can take what jobs have on GPUs into host memory.
+func (m *machine) canParkGPUs(log *slog.Logger) bool {
+	source, ok := m.source.(driverSource)
+	if !ok {
+		return false
+	}
+	driver, err := source.Driver()
+	if err != nil {
+		log.Warn("nobody can say how long it takes to park jobs with GPUs: see whether nvidia-smi works", "error", err)
+	}
+	return err == nil && cuda.CanPark(driver.Version)
+}
+
 // fits answers why this node could not resume an image of a job that has GPUs
 // of these models. It looks at the GPUs itself; a process that does
 // what the supervisor would do finds out the rest.
@@ -55,7 +70,13 @@ func (m *machine) fits(ctx context.Context, image *checkpoint.Manifest, order *p
 	if err != nil {
 		return bundle.Misfit{}, err
 	}
-	return try(ctx, resources{files: files}, order.Start, image)
+	r := resources{files: files}
+	if order.Start.GetSpec().GetImage() != "" && len(files) > 0 {
+		if r.driver, err = m.driverFor(files); err != nil {
+			return bundle.Misfit{}, err
+		}
+	}
+	return try(ctx, r, order.Start, image)
 }
 
 // tryFits is supervisors.Fits.

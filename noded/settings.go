@@ -1,9 +1,11 @@
 package noded
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/noded/cdi"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -18,6 +20,7 @@ type resources struct {
 	cpus   []int      // real ids, ascending; empty = not pinned
 	files  []gpu.File // of its GPUs, and what goes with them
 	others []string   // device files of the node's other GPUs
+	driver cdi.Driver // what the root of an image needs of the driver of its GPUs
 }
 
 // checkOrder refuses what is not an order for this node.
@@ -75,6 +78,11 @@ func (m *machine) resources(order *pb.StartAlloc) (resources, error) {
 		}
 		r.files = append(r.files, devices[i].File)
 	}
+	if order.Spec.GetImage() != "" {
+		if r.driver, err = m.driverFor(r.files); err != nil {
+			return r, err
+		}
+	}
 	r.files = m.withCompanions(r.files)
 	for _, d := range devices {
 		if !slices.ContainsFunc(allocation.Devices, func(own *pb.AllocatedDevice) bool { return own.DeviceId == d.ID }) {
@@ -91,4 +99,35 @@ func (m *machine) withCompanions(files []gpu.File) []gpu.File {
 	}
 	companions, _ := m.source.Companions()
 	return append(files, companions...)
+}
+
+// toolDirectories are where a driver's tools are that do not lie beside its libraries.
+var toolDirectories = []string{"/usr/bin", "/usr/local/bin", "/bin"}
+
+// driverFor answers what the root of an image needs of the driver of these GPUs: what the
+// node's CDI specifications say, or else what lies beside the library through which this
+// program asks for them. GPUs that another driver has, or none, need nothing.
+func (m *machine) driverFor(files []gpu.File) (cdi.Driver, error) {
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	driver, err := cdi.FromSpecs(m.config.Roots.SpecDirs, paths)
+	if err == nil {
+		return *driver, nil
+	}
+	if !errors.Is(err, cdi.ErrNoSpec) {
+		return cdi.Driver{}, err
+	}
+	if _, asked := m.source.(driverSource); !asked {
+		return cdi.Driver{}, nil
+	}
+	library, err := cdi.LoadedLibrary("/proc/self/maps")
+	if err == nil {
+		driver, err = cdi.Beside(library, toolDirectories)
+	}
+	if err != nil {
+		return cdi.Driver{}, fmt.Errorf("show an image the NVIDIA driver: %w: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml says where it is", err)
+	}
+	return *driver, nil
 }

@@ -131,6 +131,7 @@ func (s *shims) settings(r resources) bundle.Settings {
 		Network:      s.network,
 		Roots:        bundle.Roots{Dir: s.config.Roots.Dir, Program: s.config.Roots.Program, LimitBytes: s.config.Roots.limit()},
 		OtherDevices: r.others,
+		Driver:       r.driver,
 
 		MaxTotalProcesses: s.config.MaxTotalProcesses,
 		NodeCPUs:          s.nodeCPUs,

@@ -23,13 +23,18 @@
 // park before freezing, unpark after thawing. Host memory for all that is in
 // GPU memory, which counts for the control group of the processes: see Need.
 //
-// It has been driven through a stand-in for the library, which keeps to what
-// NVIDIA's reference says (testdata/standin.c), and not on a GPU yet: TestOnGPU
-// does that where there is one.
+// Tests drive it through a stand-in for the library, which keeps to what NVIDIA's
+// reference says (testdata/standin.c). TestOnGPU runs where there is a GPU; it did on an
+// H200 with driver 580.159.04. Seen there, and not in the reference: calls about a process
+// that SIGSTOP has stopped wait until it is continued, whatever timeout they are given;
+// memory that was shared (CUDA IPC) is taken away without an error and never comes back;
+// a process that was forked by one that uses CUDA answers "not initialized" and keeps its
+// parent's devices open; each parked process keeps some 540 MB of host memory beside what
+// it had allocated.
 //
 // Cost: a process without NVIDIA devices costs a look at its descriptors and,
-// if it has none open, at its map of memory. One that has costs the time to
-// copy its GPU memory over the bus.
+// if it has none open, at its map of memory. One that has costs 0.4 s and the time to
+// copy its GPU memory: 1.7 GB/s to the host and 5 GB/s back were seen.
 package cuda
 
 import (
@@ -124,7 +129,7 @@ func (e *CallError) Error() string {
 	}
 	text := fmt.Sprintf("%s of process %d: %s (%d)", e.Call, e.PID, name, e.Code)
 	if e.Code == codeNotSupported {
-		text += ": it uses what the driver cannot take away: unified memory, memory shared between processes (CUDA IPC, as NCCL does it; from driver 610 on), MIG or MPS"
+		text += ": it uses what the driver cannot take away: unified memory, MIG or MPS"
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ const gpuBytes = 256 << 20
 // onGPU fills GPU memory, and for each line that it reads says whether that is
 // still there.
 func onGPU(in io.Reader, out io.Writer) error {
+	runtime.LockOSThread() // a context is a thread's
 	handle, err := purego.Dlopen(DefaultLibrary, purego.RTLD_NOW)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ type Obstacle struct {
 const (
 	leastDriver = 570 // the calls
 	leastRemap  = 580 // other GPUs
+	leastShare  = 610 // memory that processes share
 )
 
 // driverMajor is the number before the first dot; 0 if there is none.
@@ -49,6 +50,9 @@ func driverMajor(version string) int {
 	return major
 }
 
+// CanPark says whether a driver of this version has the calls that take GPU memory away.
+func CanPark(driver string) bool { return driverMajor(driver) >= leastDriver }
+
 // Need is the additional host memory that processes need while they are
 // parked, in bytes, as far as it is known.
 func Need(f Facts, users []Process) uint64 {
@@ -59,18 +63,23 @@ func Need(f Facts, users []Process) uint64 {
 	return need
 }
 
-// Obstacles says early what would keep processes from being parked. What only
-// the driver knows is not among it: unified memory, and memory shared between
-// processes; see CallError.
+// Obstacles says early what would keep processes from being parked, or from coming back.
+// What only the driver knows is not among it: unified memory; see CallError.
 func Obstacles(f Facts, users []Process) []Obstacle {
 	var found []Obstacle
 	users = slices.DeleteFunc(slices.Clone(users), func(p Process) bool { return !p.Devices })
 	if len(users) == 0 {
 		return nil
 	}
-	if major := driverMajor(f.Driver); major < leastDriver {
+	if !CanPark(f.Driver) {
 		found = append(found, Obstacle{Property: "driver", Reason: fmt.Sprintf("NVIDIA driver %s cannot take GPU memory away: that came with %d", f.Driver, leastDriver),
 			Remedy: fmt.Sprintf("install driver %d or later (%d to move to other GPUs), or let the job save itself with --checkpoint=app", leastDriver, leastRemap)})
+	}
+	if len(users) > 1 && CanPark(f.Driver) && driverMajor(f.Driver) < leastShare {
+		// Nobody can see whether they do. Driver 580 takes shared memory away without an error,
+		// and then refuses for good to give it back to whoever had opened it.
+		found = append(found, Obstacle{Property: "CUDA IPC", Reason: fmt.Sprintf("%d processes use CUDA, and what they may share on a GPU (CUDA IPC, as NCCL does), NVIDIA driver %s cannot give back", len(users), f.Driver),
+			Remedy: fmt.Sprintf("use one process, install driver %d or later, or let the job save itself with --checkpoint=app", leastShare)})
 	}
 	for _, gpu := range f.GPUs {
 		if gpu.MIG {

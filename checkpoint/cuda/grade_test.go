@@ -10,13 +10,14 @@ import (
 
 func TestObstacles(t *testing.T) {
 	users := []Process{{PID: 7, Devices: true}, {PID: 8}, {PID: 9, Devices: true}}
-	good := Facts{Driver: "580.65.06", GPUs: []GPU{{UUID: "GPU-1", Model: "h100"}}, Used: map[int]uint64{7: 3 << 30, 9: 1 << 30, 55: 9 << 30}, FreeBytes: 8 << 30}
+	good := Facts{Driver: "610.43.02", GPUs: []GPU{{UUID: "GPU-1", Model: "h100"}}, Used: map[int]uint64{7: 3 << 30, 9: 1 << 30, 55: 9 << 30}, FreeBytes: 8 << 30}
 	for name, c := range map[string]struct {
 		change func(*Facts, []Process)
 		want   string // property: words of it
 	}{
 		"nothing":      {func(*Facts, []Process) {}, ""},
 		"old driver":   {func(f *Facts, _ []Process) { f.Driver = "550.163.01" }, "driver: 550.163.01 570 580"},
+		"shared":       {func(f *Facts, _ []Process) { f.Driver = "580.65.06" }, "CUDA IPC: 2 580.65.06 610 --checkpoint=app"},
 		"no driver":    {func(f *Facts, _ []Process) { f.Driver = "" }, "driver: 570"},
 		"MIG":          {func(f *Facts, _ []Process) { f.GPUs[0].MIG = true }, "MIG: GPU-1 slices"},
 		"MPS":          {func(_ *Facts, p []Process) { p[2].MPS = true }, "MPS: process 9"},

@@ -71,6 +71,9 @@ Keys of the configuration file (TOML; all may be left out):
                         (below the commands; "none": jobs have none)
    image_cache = ""     what container images may take (an eighth of the disk)
    goci = ""            the program that reads them (looked for beside gnoded)
+   cdi_spec_dirs = ["/etc/cdi", "/var/run/cdi"]
+                        say what an image needs of the NVIDIA driver, the last
+                        first (without any: what lies beside its library)
    max_processes = 0    of one job, with threads, at most its share of the next
                         by its CPUs (0: that share)
    max_total_processes = 0

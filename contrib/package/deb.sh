@@ -4,7 +4,7 @@
 #
 #   deb.sh ARCHITECTURE PROGRAMS FOLDER     writes FOLDER/gleaner-*_VERSION_ARCHITECTURE.deb
 #
-# PROGRAMS has gctld, gnoded, ginit, goci and gleaner for that architecture; bin/ has those that
+# PROGRAMS has gctld, gnoded, ginit, goci, gstage and gleaner for that architecture; bin/ has those that
 # run here. VERSION is Debian's, COMPRESS what dpkg-deb is given.
 set -euo pipefail
 [ $# -eq 3 ] || { sed -n '2,9s/^# \?//p' "$0" >&2; exit 1; }
@@ -37,7 +37,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/deb.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 all=$work/all
 make --no-print-directory -s install DESTDIR="$all" PREFIX=/usr >/dev/null
-for program in sbin/gctld sbin/gnoded sbin/ginit bin/gleaner bin/goci; do
+for program in sbin/gctld sbin/gnoded sbin/ginit bin/gleaner bin/goci bin/gstage; do
 	install "$programs/$(basename $program)" "$all/usr/$program"
 	"${tools}strip" --strip-unneeded "$all/usr/$program" # what a debugger needs; stack traces need none of it
 done

@@ -58,7 +58,7 @@ func (s *Spec) stagingMessage(message *pb.JobSpec) {
 }
 
 // stagingScript runs in the job, as its user; its arguments are the copies.
-const stagingScript = "#!/bin/sh\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gleaner stage \"$@\"\n"
+const stagingScript = "#!/bin/sh\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gstage \"$@\"\n"
 
 // fillStaging makes of an order one that copies files, and says which disk is meant.
 func (j *Job) fillStaging(order *pb.StartAlloc) {

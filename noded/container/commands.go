@@ -74,10 +74,7 @@ func (p *mountPoints) linkCommand(parent int, name, target string) error {
 	if err := unix.Unlinkat(parent, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
-	if err := unix.Symlinkat(target, parent, name); err != nil {
-		return err
-	}
-	return unix.Fchownat(parent, name, hostID(p.s.uids, 0), hostID(p.s.gids, 0), unix.AT_SYMLINK_NOFOLLOW)
+	return p.makeLink(parent, name, target)
 }
 
 // commandNames are those of a directory: the program, and what are links to it.

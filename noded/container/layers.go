@@ -58,6 +58,9 @@ func (s *stage) cloneLayers(spec *Spec, mounts []hostMount, c *cloned) error {
 		}
 		c.layers = append(c.layers, layer{path: filepath.Clean(path), tree: t, links: true})
 	}
+	if err := s.cloneDriver(spec, c); err != nil {
+		return err
+	}
 	for _, path := range existing(nameServices) {
 		if isPrivate(path) || spec.Root != nil {
 			continue
@@ -145,7 +148,7 @@ func (s *stage) mountLayers(spec *Spec, a *assembled, layers []layer) error {
 		}
 	}
 	if spec.Root != nil {
-		return nil // supplyUserRoot has supplied the resolver's settings, and it has the commands at CommandsInside
+		return linkDriver(spec, points) // supplyUserRoot has supplied the resolver's settings, and it has the commands at CommandsInside
 	}
 	return errors.Join(linkCommands(spec, points), supplyResolver(spec, points))
 }

@@ -103,3 +103,11 @@ func (p *mountPoints) open(path string, isDir bool, resolve uint64) (int, error)
 	}
 	return p.find(path, 0, resolve)
 }
+
+// makeLink makes a link in a directory that is the container's own.
+func (p *mountPoints) makeLink(parent int, name, target string) error {
+	if err := unix.Symlinkat(target, parent, name); err != nil {
+		return err
+	}
+	return unix.Fchownat(parent, name, hostID(p.s.uids, 0), hostID(p.s.gids, 0), unix.AT_SYMLINK_NOFOLLOW)
+}

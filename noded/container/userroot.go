@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/runc/libcontainer/configs"
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/cdi"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
@@ -26,6 +27,7 @@ type Root struct {
 	Mounts  []Mount  // what its user wants in it
 	NoHome  bool     // without the user's home
 	Program string   // of the commands, bound at Program inside; "" = it has none
+	Driver  cdi.Driver
 }
 
 // Mount is something of the user's at another path inside.
@@ -224,14 +226,20 @@ func (s *Spec) outside(path string) string {
 	if s.Root == nil {
 		return path
 	}
-	best := Mount{}
-	for _, m := range s.Root.Mounts {
-		if within(path, m.Target) && len(m.Target) > len(best.Target) {
-			best = m
+	best := cdi.File{}
+	consider := func(outside, inside string) {
+		if within(path, inside) && len(inside) > len(best.Inside) {
+			best = cdi.File{Outside: outside, Inside: inside}
 		}
 	}
-	if best.Directory == nil {
+	for _, m := range s.Root.Mounts {
+		consider(m.Path, m.Target)
+	}
+	for _, f := range s.Root.Driver.Files {
+		consider(f.Outside, f.Inside)
+	}
+	if best.Inside == "" {
 		return path
 	}
-	return filepath.Join(best.Path, strings.TrimPrefix(path, best.Target))
+	return filepath.Join(best.Outside, strings.TrimPrefix(path, best.Inside))
 }

@@ -22,7 +22,7 @@ func (d *doctor) checkCUDA(ctx context.Context) []finding.Finding {
 	if !d.config.DetectGPUs {
 		return []finding.Finding{finding.Good(cudaName, "gnoded.toml names the GPUs, so NVIDIA's driver is not asked")}
 	}
-	source, err := gpu.OpenNVML()
+	source, err := gpu.AskNVML()
 	if errors.Is(err, gpu.ErrNoDriver) {
 		return []finding.Finding{finding.Good(cudaName, "no NVIDIA driver, so no GPU memory to save")}
 	}

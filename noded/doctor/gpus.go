@@ -18,7 +18,7 @@ func (d *doctor) checkGPUs(context.Context) []finding.Finding {
 	if !d.config.DetectGPUs {
 		return []finding.Finding{judgeDevices("gnoded.toml names", gpu.FromConfiguration(d.config.GPUs))}
 	}
-	source, err := gpu.OpenNVML()
+	source, err := gpu.AskNVML()
 	if errors.Is(err, gpu.ErrNoDriver) {
 		return []finding.Finding{judgeNoDriver(nvidiaHardware("/sys/bus/pci/devices"))}
 	}

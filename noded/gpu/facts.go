@@ -31,7 +31,7 @@ const (
 // FactsMain is what "PROGRAM gpu-facts ID…" runs: Parking of these GPUs, written
 // as JSON.
 func FactsMain(ids []string, out io.Writer) error {
-	source, err := OpenNVML()
+	source, err := AskNVML()
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,16 @@ type NVML struct {
 // OpenNVML opens the driver's library and begins to watch for failures. It
 // fails with ErrNoDriver where there is no driver.
 func OpenNVML() (*NVML, error) {
-	return openNVML(nvml.New(), "/dev")
+	n, err := AskNVML()
+	if err == nil {
+		n.watchEvents()
+	}
+	return n, err
 }
+
+// AskNVML opens it for some questions, and watches nothing: to end a watch takes as long as
+// a wait for an event.
+func AskNVML() (*NVML, error) { return openNVML(nvml.New(), "/dev") }
 
 func openNVML(library nvml.Interface, directory string) (*NVML, error) {
 	switch ret := library.Init(); ret {
@@ -38,12 +46,10 @@ func openNVML(library nvml.Interface, directory string) (*NVML, error) {
 	default:
 		return nil, fmt.Errorf("initialise the NVIDIA management library: %v: see whether nvidia-smi works", ret)
 	}
-	n := &NVML{
+	return &NVML{
 		library: library, directory: directory,
 		known: map[string]Device{}, fault: map[string]string{}, stop: make(chan struct{}),
-	}
-	n.watchEvents()
-	return n, nil
+	}, nil
 }
 
 // Close ends the watching and gives the library back.

@@ -52,6 +52,7 @@ func openMock(t *testing.T, s *server.Server) *NVML {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.watchEvents()
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Error(err)

@@ -66,7 +66,7 @@ const (
 // milliseconds; a driver copies some gigabytes a second.
 const (
 	parkBase     = 10 * time.Millisecond
-	parkRate     = 8 << 30 // bytes of GPU memory a second
+	parkRate     = 3 << 30 // bytes of GPU memory a second
 	unmeasured   = 2       // times what is expected
 	unmeasuredBy = time.Second
 	// leastPark is the least bound: a machine that is busy for a moment takes that long.

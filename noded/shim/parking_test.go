@@ -40,7 +40,7 @@ func TestParked(t *testing.T) {
 	}
 	s.want(cuda.Running)
 	s.runs()
-	if got := s.images.last.Machine.GPUs; len(got) != 1 || got[0] != (checkpoint.GPU{UUID: firstGPU, Model: "NVIDIA H100", Driver: "580.65.06"}) {
+	if got := s.images.last.Machine.GPUs; len(got) != 1 || got[0] != (checkpoint.GPU{UUID: firstGPU, Model: "NVIDIA H100", Driver: "610.65.06"}) {
 		t.Errorf("the manifest has %v", got)
 	}
 	var parked cuda.Parked

@@ -47,7 +47,7 @@ func (s standin) read(name string) string {
 }
 
 func (s standin) facts(ids []string) cuda.Facts {
-	facts := cuda.Facts{Driver: "580.65.06", Used: map[int]uint64{}}
+	facts := cuda.Facts{Driver: "610.65.06", Used: map[int]uint64{}}
 	if driver := s.read("driver"); driver != "" {
 		facts.Driver = driver
 	}

@@ -169,7 +169,7 @@ func TestGPUsDoNotFit(t *testing.T) {
 		want   string
 	}{
 		"another model":    {func(*pb.StartAlloc) { b.standin.write(t, "model", " NVL") }, "saved from a NVIDIA H100"},
-		"another driver":   {func(*pb.StartAlloc) { b.standin.write(t, "driver", "580.95.05") }, "driver 580.65.06, and here is 580.95.05"},
+		"another driver":   {func(*pb.StartAlloc) { b.standin.write(t, "driver", "580.95.05") }, "driver 610.65.06, and here is 580.95.05"},
 		"too old a driver": {func(*pb.StartAlloc) { b.standin.write(t, "driver", "570.86.15") }, "driver"},
 		"no GPU": {func(o *pb.StartAlloc) {
 			o.Allocation[0].Devices, b.settings.DeviceFiles = nil, nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/cdi"
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 )
@@ -42,6 +43,7 @@ type Settings struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 	Network    Network    `json:"network"`
 	Roots      Roots      `json:"roots"`
+	Driver     cdi.Driver `json:"driver"` // what the root of an image needs of the node's
 }
 
 // Network is what a supervisor needs to give its job a way out, if that has a network of

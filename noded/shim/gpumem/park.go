@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
@@ -165,7 +167,15 @@ func (g *Memory) parkAll(ctx context.Context, pids []int) error {
 		return errors.New("the job is suspended, or its lease has ended, and what it has on its GPUs can be taken away only while it runs")
 	}
 	stopped := stoppedOnes(pids)
-	parked, err := g.Driver.Park(ctx, pids)
+	users, err := cuda.Users("/proc", pids)
+	if err != nil {
+		return err
+	}
+	var parked cuda.Parked
+	err = g.whileRunning(users, func() (err error) {
+		parked, err = g.Driver.Park(ctx, pids)
+		return err
+	})
 	if err == nil || len(parked.Processes) > 0 {
 		g.parked, g.stopped, g.moved = parked, stopped, nil
 	}
@@ -173,6 +183,27 @@ func (g *Memory) parkAll(ctx context.Context, pids []int) error {
 		return fmt.Errorf("take what the job has on its GPUs: %w", err)
 	}
 	return nil
+}
+
+// whileRunning continues those of some processes that somebody has stopped, while the
+// driver works with them: its own thread in a process does that work, and a question about
+// one that is stopped is not answered. A program may run a little further meanwhile, until
+// the driver has its calls wait.
+func (g *Memory) whileRunning(users []cuda.Process, do func() error) error {
+	var stopped []int
+	for _, p := range users {
+		if statusLine(p.PID, "State") == "T (stopped)" {
+			stopped = append(stopped, p.PID)
+		}
+	}
+	if len(stopped) == 0 {
+		return do()
+	}
+	among := func(pid int) bool { return slices.Contains(stopped, pid) }
+	if err := g.Group.SignalThose(unix.SIGCONT, among); err != nil {
+		return err
+	}
+	return errors.Join(do(), g.Group.SignalThose(unix.SIGSTOP, among))
 }
 
 // giveBack undoes park, if there is anything to undo. It may be called again.
@@ -190,7 +221,7 @@ func (g *Memory) giveBack(ctx context.Context) error {
 	case !g.Runs():
 		return errFrozen
 	}
-	if err := g.Driver.Unpark(ctx, g.parked, g.moved); err != nil {
+	if err := g.whileRunning(g.parked.Processes, func() error { return g.Driver.Unpark(ctx, g.parked, g.moved) }); err != nil {
 		return fmt.Errorf("give the job back what it had on its GPUs: %w", err)
 	}
 	g.parked, g.stopped, g.moved = cuda.Parked{}, nil, nil

@@ -65,7 +65,7 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 		return nil, j.rootFault(err)
 	}
 	j.tell("")
-	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome()}
+	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome(), Driver: j.Settings.Driver}
 	if root.Program, err = j.linkCommands(); err != nil {
 		return nil, err
 	}
@@ -240,10 +240,29 @@ func (j *Job) inImage(environment []string) []string {
 		return slices.Contains(kept, name)
 	})
 	environment = pid1.Overlay(environment, image)
-	for i, entry := range environment {
-		if path, is := strings.CutPrefix(entry, "PATH="); is && !slices.Contains(filepath.SplitList(path), container.CommandsInside) {
-			environment[i] = "PATH=" + strings.TrimPrefix(path+":"+container.CommandsInside, ":")
+	driver := &j.Settings.Driver
+	environment = pid1.Overlay(environment, driver.Environment)
+	environment = alsoIn(environment, "LD_LIBRARY_PATH", driver.Libraries)
+	return alsoIn(environment, "PATH", append(slices.Clone(driver.Programs), container.CommandsInside))
+}
+
+// alsoIn puts directories at the end of a search path, those that it has not.
+func alsoIn(environment []string, name string, dirs []string) []string {
+	at := slices.IndexFunc(environment, func(entry string) bool { return strings.HasPrefix(entry, name+"=") })
+	var path []string
+	if at >= 0 {
+		path = filepath.SplitList(strings.TrimPrefix(environment[at], name+"="))
+	}
+	for _, dir := range dirs {
+		if !slices.Contains(path, dir) {
+			path = append(path, dir)
 		}
+	}
+	switch entry := name + "=" + strings.Join(path, ":"); {
+	case at >= 0:
+		environment[at] = entry
+	case len(path) > 0:
+		environment = append(environment, entry)
 	}
 	return environment
 }

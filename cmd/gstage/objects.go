@@ -1,4 +1,4 @@
-package staging
+package main
 
 import (
 	"context"
@@ -27,7 +27,7 @@ const (
 func (c *copier) bucket(u *url.URL) (store.Bucket, error) {
 	env := func(names ...string) string {
 		for _, name := range names {
-			if value := c.inv.Getenv(name); value != "" {
+			if value := c.getenv(name); value != "" {
 				return value
 			}
 		}

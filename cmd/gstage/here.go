@@ -1,4 +1,4 @@
-package staging
+package main
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (c *copier) awaitHere(ctx context.Context, one spec.Staging) error {
 		return err
 	}
 	host, file, _ := one.Here()
-	c.say("%s%s of %s: type there: gcp %s %s:%s", step.AwaitsHere, file, host, file, c.inv.Getenv("SLURM_JOB_ID"), from)
+	c.say("%s%s of %s: type there: gcp %s %s:%s", step.AwaitsHere, file, host, file, c.getenv("SLURM_JOB_ID"), from)
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for late := time.After(mostAwaited); ; {

@@ -1,4 +1,4 @@
-package staging
+package main
 
 import (
 	"bytes"
@@ -20,7 +20,6 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/store"
 	"github.com/gleaner-hpc/gleaner/checkpoint/store/s3/s3test"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -37,11 +36,7 @@ func sumOf(data []byte) string {
 }
 
 func newTest(env map[string]string) *copier {
-	inv := &option.Invocation{}
-	for name, value := range env {
-		inv.Environ = append(inv.Environ, name+"="+value)
-	}
-	return newCopier(inv)
+	return newCopier(func(name string) string { return env[name] })
 }
 
 func in(source, target string) spec.Staging { return spec.Staging{Source: source, Target: target} }

@@ -1,4 +1,4 @@
-package staging
+package main
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	"github.com/gleaner-hpc/gleaner/proto/filecopy"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -29,14 +28,14 @@ const sayEvery = time.Second
 
 // copier copies, and says how far it is in a file that the job's supervisor reads.
 type copier struct {
-	inv  *option.Invocation
-	says string // the file; "" = nobody reads it
-	said time.Time
+	getenv func(name string) string
+	says   string // the file; "" = nobody reads it
+	said   time.Time
 }
 
-func newCopier(inv *option.Invocation) *copier {
-	c := &copier{inv: inv}
-	if socket := inv.Getenv("GLEANER_STEP_SOCKET"); socket != "" {
+func newCopier(getenv func(string) string) *copier {
+	c := &copier{getenv: getenv}
+	if socket := getenv("GLEANER_STEP_SOCKET"); socket != "" {
 		c.says = filepath.Join(filepath.Dir(socket), step.StagingFile)
 	}
 	return c
