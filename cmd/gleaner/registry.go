@@ -21,6 +21,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/image"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/logs"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
@@ -71,6 +72,7 @@ func constructors() []func() *option.Command {
 		alloc.Command,
 		attach.Command,
 		copy.Command,
+		logs.Command,
 		image.Command,
 		doctor.Command,
 		setup.Command,
