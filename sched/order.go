@@ -28,17 +28,7 @@ func (e entry) isOwn() bool { return e.tier >= ownTurn }
 func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 	entries := make([]entry, 0, len(jobs))
 	for _, i := range jobs {
-		job := &s.Waiting[i]
-		for choice, partition := range s.Shapes[job.Shape].Partitions {
-			entries = append(entries, entry{
-				tier:     s.Partitions[partition].tier(),
-				priority: p.of(i, choice),
-				id:       job.ID,
-				choice:   int32(choice),
-				job:      i,
-				shape:    int32(job.Shape),
-			})
-		}
+		entries = appendTurns(entries, s, i, p)
 	}
 	entries = sorted(entries)
 	own := 0
@@ -49,6 +39,27 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 		return preemptorsFirst(s, entries)
 	}
 	return slices.Concat(preemptorsFirst(s, entries[:own]), preemptorsFirst(s, entries[own:]))
+}
+
+// appendTurns appends the turns of a job, in the order of its preference.
+func appendTurns(entries []entry, s *Snapshot, i int32, p *priorities) []entry {
+	job := &s.Waiting[i]
+	for choice, partition := range s.Shapes[job.Shape].Partitions {
+		e := entry{
+			tier:   s.Partitions[partition].tier(),
+			id:     job.ID,
+			choice: int32(choice),
+			job:    i,
+			shape:  int32(job.Shape),
+		}
+		if choice == 0 {
+			e.priority = p.ofFirst()[i]
+		} else {
+			e.priority = p.of(i, choice)
+		}
+		entries = append(entries, e)
+	}
+	return entries
 }
 
 // compareEntries decides most comparisons by the first two fields; comparing

@@ -27,7 +27,7 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	promises := p.promises(&s.Promises)
 	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
-		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.next(), p.nextPlanned())), Reasons: p.allReasons(), Promises: promises,
+		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.beginsMS, p.nextPlanned())), Reasons: p.allReasons(), Promises: promises,
 	}
 	plan.ofWholes(&s)
 	return plan, p.feasibility.memo()
@@ -52,9 +52,10 @@ func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 
 // run gives all jobs their turns.
 func (p *pass) run(priorities *priorities) {
-	entries := order(p.Snapshot, p.ready(), priorities)
+	ready := p.ready()
+	entries := order(p.Snapshot, ready, priorities)
 	p.suspended = newContinuing(p, entries)
-	p.enterPromises(entries)
+	p.enterPromises(ready, priorities)
 	at := 0
 	for turns := range turns(entries) {
 		p.suspended.before(p, at)
@@ -90,6 +91,8 @@ type pass struct {
 	limits      *limits  // nil = there are none
 	left        []uint32 // tasks not started, by position in Waiting
 	reasons     []Reason // by position in Waiting
+	ascending   bool     // the jobs in Waiting are in the order of their numbers
+	beginsMS    int64    // when the next of these becomes able to start by time alone; 0 = none does
 	starts      []Start
 	stopped     []bool // room for consider
 
@@ -186,8 +189,11 @@ func newPass(s *Snapshot, memo Memo) *pass {
 // reason here.
 func (p *pass) ready() []int32 {
 	ready := make([]int32, 0, len(p.Waiting))
+	p.ascending = true
 	for i := range p.Waiting {
 		job := &p.Waiting[i]
+		p.ascending = p.ascending && (i == 0 || p.Waiting[i-1].ID < job.ID)
+		p.beginsMS = sooner(p.beginsMS, p.begins(job))
 		p.left[i] = job.Tasks
 		p.reasons[i] = Reason{Job: job.ID, Partition: -1}
 		why, eligible := p.eligible(job)

@@ -46,6 +46,7 @@ type JobChange struct {
 	Network                 *pb.Network      `cbor:"35,keyasint,omitempty"`
 	TmpPerNode              *uint64          `cbor:"36,keyasint,omitempty"`
 	Reservations            *Reservations    `cbor:"37,keyasint,omitempty"`
+	Checkpoint              *string          `cbor:"38,keyasint,omitempty"` // as in Checkpoint.Mode
 }
 
 // GPURequests replace all requests for GPUs of one scope.
@@ -101,6 +102,7 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.ExclusiveUser, c.ExclusiveUser)
 	set(&spec.KillOnInvalidDependency, c.KillOnInvalidDependency)
 	set(&spec.Network, c.Network)
+	set(&spec.Checkpoint.Mode, c.Checkpoint)
 	if c.Reservations != nil {
 		spec.Reservations = c.Reservations.Names
 	}
@@ -137,6 +139,7 @@ func (c *JobChange) onlyPending() string {
 		{c.Switches != nil || c.SwitchesWaitS != nil, "Switches"},
 		{c.Exclusive != nil || c.ExclusiveUser != nil, "OverSubscribe"}, {c.ResetAge, "ResetAccrueTime"},
 		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"}, {c.Network != nil, "Network"}, {c.Reservations != nil, "ReservationName"},
+		{c.Checkpoint != nil, "Checkpoint"},
 	} {
 		if field.given {
 			return field.name

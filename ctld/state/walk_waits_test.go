@@ -77,6 +77,10 @@ func (w *walker) update(v *View) Command {
 		}
 		c.Change.Dependencies = &d
 	}
+	if w.chance(5) {
+		mode := []string{"", "app", "none", "system"}[w.Intn(4)]
+		c.Change.Checkpoint = &mode
+	}
 	if w.chance(20) {
 		name := fmt.Sprint(w.Intn(4))
 		c.Change.Name = &name

@@ -169,6 +169,7 @@ func (c *Cluster) clone() (*Cluster, error) {
 
 // planner is the leader's part: what one pass leaves for the next.
 type planner struct {
+	snapshot state.SnapshotMemo
 	memo     sched.Memo
 	promises sched.Promises
 }
@@ -185,7 +186,7 @@ func (p *planner) pass(c *Cluster) pass {
 	view := c.state.View()
 	var out pass
 	begin, beginTime := processor(), time.Now()
-	out.snapshot = view.SchedSnapshot(c.nowMS)
+	out.snapshot, p.snapshot = view.SchedSnapshotAfter(p.snapshot, c.nowMS, state.NodeReports{})
 	out.snapshotTook = processor() - begin
 	out.snapshot.Promises = p.promises
 	out.plan, p.memo = sched.Schedule(out.snapshot, p.memo)

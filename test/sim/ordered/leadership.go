@@ -67,7 +67,7 @@ func (c *controller) lead(term uint64) {
 		return
 	}
 	c.leader.Begin()
-	c.leading, c.since, c.looked, c.memo = true, c.monotonic(), c.monotonic(), sched.Memo{}
+	c.leading, c.since, c.looked, c.memo = true, c.monotonic(), c.monotonic(), leader.Memo{}
 	c.w.trace(c.name, "leads term %d at %d", term, c.applied)
 	c.kick(planLoop)
 	c.every(leasesEvery, term, leaseLoop)
