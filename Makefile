@@ -254,7 +254,7 @@ runbook: build ## docs/install.md and docs/operations.md, typed on hosts made of
 
 machine: build ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
 	@contrib/setup/debian.sh machine || echo "make machine: continuing without"
-	nice go tool gotestsum --jsonfile .build/times/$@.json --format standard-verbose -- -tags '$(TAGS)' -vet off -timeout 25m -count 1 ./test/machine/
+	nice -n 5 go tool gotestsum --jsonfile .build/times/$@.json --format standard-verbose -- -tags '$(TAGS)' -vet off -timeout 25m -count 1 ./test/machine/
 
 # The same SEED makes the same faults in the same order; the timing is that of
 # real processes.

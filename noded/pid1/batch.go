@@ -52,9 +52,7 @@ func (p *process1) runBatch() {
 		return
 	}
 	status := <-child.ended
-	b.mu.Lock()
-	b.running = nil
-	b.mu.Unlock()
+	b.ended()
 	exit := &Exit{StartMS: startMS, EndMS: time.Now().UnixMilli()}
 	if status.Signaled() {
 		exit.Signal = int(status.Signal())
@@ -75,24 +73,42 @@ func (p *process1) launchBatch(b *Batch) (*child, int64, error) {
 			f.Close()
 		}
 	}()
-	child, err := p.start(&command{
-		argv: b.Argv, env: b.Env, cwd: string(b.Cwd), umask: b.Umask,
-		files: [3]uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+	child, startMS, err := p.batch.fork(func() (*child, error) {
+		return p.start(&command{
+			argv: b.Argv, env: b.Env, cwd: string(b.Cwd), umask: b.Umask,
+			files: [3]uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+		})
 	})
 	if err != nil {
 		return nil, 0, err
 	}
 	if err := child.started(b.Argv[0]); err != nil {
+		p.batch.ended()
 		fmt.Fprintf(files[2], "error: %v\n", err)
 		return nil, 0, err
 	}
-	startMS := time.Now().UnixMilli()
-	p.batch.mu.Lock()
-	p.batch.running, p.batch.startMS = child, startMS
-	p.batch.mu.Unlock()
 	// This serves if this process is killed before it writes exit.json.
 	_ = writeFile(filepath.Join(p.dir, StartFile), &Start{StartMS: startMS})
 	return child, startMS, nil
+}
+
+// fork starts the process, and keeps everybody else waiting who would signal it: a script
+// may run, and say so, before the call that started it returns.
+func (b *batch) fork(start func() (*child, error)) (child *child, startMS int64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if child, err = start(); err != nil {
+		return nil, 0, err
+	}
+	b.running, b.startMS = child, time.Now().UnixMilli()
+	return child, b.startMS, nil
+}
+
+// ended forgets the process.
+func (b *batch) ended() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running = nil
 }
 
 // finishBatch leaves the result for the supervisor and ends process 1.

@@ -164,15 +164,22 @@ func (u *unpacking) accept(header *tar.Header) (bool, error) {
 	if header.Gid > highest || header.Gid < 0 {
 		header.Gid = nobody
 	}
-	u.size.Files++
-	u.size.Bytes += (header.Size+block-1)/block*block + inode
-	switch {
-	case u.size.Files > u.limits.Files:
-		return false, fmt.Errorf("%w: it has more than %d files", ErrRoom, u.limits.Files)
-	case u.size.Bytes > u.limits.Bytes || header.Size < 0:
-		return false, fmt.Errorf("%w: it needs more than %d bytes", ErrRoom, u.limits.Bytes)
+	return true, u.count(header.Size)
+}
+
+// count adds a file. What a sparse one says of its size is only said, and may be more
+// than can be added to anything.
+func (u *unpacking) count(bytes int64) error {
+	if u.size.Files++; u.size.Files > u.limits.Files {
+		return fmt.Errorf("%w: it has more than %d files", ErrRoom, u.limits.Files)
 	}
-	return true, nil
+	if bytes >= 0 && bytes <= u.limits.Bytes {
+		u.size.Bytes += (bytes+block-1)/block*block + inode
+	}
+	if bytes < 0 || bytes > u.limits.Bytes || u.size.Bytes > u.limits.Bytes {
+		return fmt.Errorf("%w: it needs more than %d bytes", ErrRoom, u.limits.Bytes)
+	}
+	return nil
 }
 
 // keepUserAttributes drops all extended attributes but the user's own: those of the
