@@ -27,8 +27,12 @@ func (e entry) isOwn() bool { return e.tier >= ownTurn }
 // order of preference.
 func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 	entries := make([]entry, 0, len(jobs))
+	tiers := make([][]uint64, len(s.Shapes))
+	for shape := range tiers {
+		tiers[shape] = tiersOf(s, shape)
+	}
 	for _, i := range jobs {
-		entries = appendTurns(entries, s, i, p)
+		entries = appendTurns(entries, s, i, tiers[s.Waiting[i].Shape], p)
 	}
 	entries = sorted(entries)
 	own := 0
@@ -41,23 +45,25 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 	return slices.Concat(preemptorsFirst(s, entries[:own]), preemptorsFirst(s, entries[own:]))
 }
 
-// appendTurns appends the turns of a job, in the order of its preference.
-func appendTurns(entries []entry, s *Snapshot, i int32, p *priorities) []entry {
+// tiersOf are those of the partitions of a shape, in the order of its preference.
+func tiersOf(s *Snapshot, shape int) []uint64 {
+	partitions := s.Shapes[shape].Partitions
+	tiers := make([]uint64, len(partitions))
+	for choice, partition := range partitions {
+		tiers[choice] = s.Partitions[partition].tier()
+	}
+	return tiers
+}
+
+// appendTurns appends the turns of a job whose partitions have these tiers.
+func appendTurns(entries []entry, s *Snapshot, i int32, tiers []uint64, p *priorities) []entry {
 	job := &s.Waiting[i]
-	for choice, partition := range s.Shapes[job.Shape].Partitions {
-		e := entry{
-			tier:   s.Partitions[partition].tier(),
-			id:     job.ID,
-			choice: int32(choice),
-			job:    i,
-			shape:  int32(job.Shape),
+	for choice, tier := range tiers {
+		priority := p.ofFirst()[i]
+		if choice > 0 {
+			priority = p.of(i, choice)
 		}
-		if choice == 0 {
-			e.priority = p.ofFirst()[i]
-		} else {
-			e.priority = p.of(i, choice)
-		}
-		entries = append(entries, e)
+		entries = append(entries, entry{tier: tier, priority: priority, id: job.ID, choice: int32(choice), job: i, shape: int32(job.Shape)})
 	}
 	return entries
 }

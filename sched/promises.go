@@ -75,7 +75,7 @@ func (p *pass) turnsOfPromised(ready []int32, priorities *priorities) map[JobID]
 	for _, planned := range p.Promises.Planned {
 		at := p.waiting(planned.Job)
 		if _, may := slices.BinarySearch(ready, at); may && turns[planned.Job] == nil {
-			turns[planned.Job] = appendTurns(nil, p.Snapshot, at, priorities)
+			turns[planned.Job] = appendTurns(nil, p.Snapshot, at, tiersOf(p.Snapshot, p.Waiting[at].Shape), priorities)
 		}
 	}
 	return turns

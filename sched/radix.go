@@ -50,9 +50,14 @@ func keysOf(entries []entry) []uint64 {
 // byKey sorts by numbers, one for each turn; turns of one number stay as they are.
 func byKey(entries []entry, keys []uint64) []entry {
 	const bits, digits = 11, 1 << 11
-	differ := uint64(0)
+	if len(entries) == 0 {
+		return entries
+	}
+	// Priorities often are close to one another: what they differ by has few digits.
+	least, differ := slices.Min(keys), uint64(0)
 	for i := range keys {
-		differ |= keys[i] ^ keys[0]
+		keys[i] -= least
+		differ |= keys[i]
 	}
 	var nextEntries []entry
 	var nextKeys []uint64

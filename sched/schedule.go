@@ -91,6 +91,7 @@ type pass struct {
 	limits      *limits  // nil = there are none
 	left        []uint32 // tasks not started, by position in Waiting
 	reasons     []Reason // by position in Waiting
+	shapeOf     []int32  // likewise, as in Job
 	ascending   bool     // the jobs in Waiting are in the order of their numbers
 	beginsMS    int64    // when the next of these becomes able to start by time alone; 0 = none does
 	starts      []Start
@@ -162,6 +163,7 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		limits:      newLimits(s),
 		left:        make([]uint32, len(s.Waiting)),
 		reasons:     make([]Reason, len(s.Waiting)),
+		shapeOf:     make([]int32, len(s.Waiting)),
 		planning:    s.Backfill.On,
 	}
 	p.alike, p.like = p.newAlike(), like{round: 1, of: make([]likeReason, len(s.Shapes))}
@@ -194,7 +196,7 @@ func (p *pass) ready() []int32 {
 		job := &p.Waiting[i]
 		p.ascending = p.ascending && (i == 0 || p.Waiting[i-1].ID < job.ID)
 		p.beginsMS = sooner(p.beginsMS, p.begins(job))
-		p.left[i] = job.Tasks
+		p.left[i], p.shapeOf[i] = job.Tasks, int32(job.Shape)
 		p.reasons[i] = Reason{Job: job.ID, Partition: -1}
 		why, eligible := p.eligible(job)
 		switch {

@@ -17,6 +17,9 @@ type waitingPass struct {
 	now      waitingMemo
 	given    map[uint32]uint32 // array -> tasks offered so far in this snapshot
 	shapes   []*Shape          // by slot
+	kept     []bool            // by slot: jobs of before.shapes are kept
+	// run is from where to where in before jobs are as they were, that are not listed yet.
+	run struct{ from, to int }
 	// again are the jobs that are looked at a second time, and at is where they are in Waiting.
 	again []*Job
 	at    []int
@@ -34,7 +37,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 	count := v.live.Len() - int(v.active)
 	w := &waitingPass{
 		View: v, snapshot: snapshot, index: index, nodes: v.schedNodesFor(snapshot.NowMS, told), before: before,
-		given: map[uint32]uint32{}, shapes: make([]*Shape, v.shapeSlots),
+		given: map[uint32]uint32{}, shapes: make([]*Shape, v.shapeSlots), kept: make([]bool, v.shapeSlots),
 		now: waitingMemo{
 			madeOf:  waitingContext{policy: v.policy, associations: index.associations, qos: index.qos, saveRate: index.saveRate, nowMS: snapshot.NowMS},
 			records: make([]*Job, 0, count), slots: make([]uint32, 0, count),
@@ -47,17 +50,28 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 	from := 0
 	v.live.Scan(func(id uint32, job *Job) bool {
 		if at := w.before.find(&from, id, job); at >= 0 {
-			w.keep(at, job)
+			if at != w.run.to {
+				w.keep()
+				w.run.from = at
+			}
+			w.run.to = at + 1
 			return true
 		}
 		if job.HoldsNodes() {
 			index.holding = append(index.holding, job)
 		}
 		if job.Phase == Waiting {
+			w.keep() // which come before it
 			w.make(job)
 		}
 		return true
 	})
+	w.keep()
+	for slot, is := range w.kept {
+		if is {
+			w.shapes[slot] = before.shapes.bySlot[slot]
+		}
+	}
 	w.now.shapes = v.schedShapes(snapshot, w.shapes, before.shapes)
 	for i, slot := range w.now.slots {
 		snapshot.Waiting[i].Shape = w.now.shapes.position[slot]
@@ -71,20 +85,26 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 	return w.now
 }
 
-// keep lists a job as it was listed before, but older.
-func (w *waitingPass) keep(at int, job *Job) {
-	if w.nodes.ruled {
-		w.again, w.at = append(w.again, job), append(w.at, len(w.snapshot.Waiting))
+// keep lists the jobs of the run as they were listed before, but older.
+func (w *waitingPass) keep() {
+	from, to, first := w.run.from, w.run.to, len(w.snapshot.Waiting)
+	w.run.from = to
+	w.snapshot.Waiting = append(w.snapshot.Waiting, w.before.jobs[from:to]...)
+	w.now.records, w.now.slots = append(w.now.records, w.before.records[from:to]...), append(w.now.slots, w.before.slots[from:to]...)
+	for _, slot := range w.before.slots[from:to] {
+		w.kept[slot] = true
 	}
-	w.snapshot.Waiting = append(w.snapshot.Waiting, w.before.jobs[at])
-	out := &w.snapshot.Waiting[len(w.snapshot.Waiting)-1]
-	if out.Held == sched.NotHeld {
-		out.AgeMS += w.now.madeOf.nowMS - w.before.madeOf.nowMS
+	passed := w.now.madeOf.nowMS - w.before.madeOf.nowMS
+	for i := first; i < len(w.snapshot.Waiting); i++ {
+		out := &w.snapshot.Waiting[i]
+		if out.Held == sched.NotHeld {
+			out.AgeMS += passed
+		}
+		out.Owner = w.ownerOf(out.Association, w.snapshot, w.index)
+		if w.nodes.ruled {
+			w.again, w.at = append(w.again, w.now.records[i]), append(w.at, i)
+		}
 	}
-	out.Owner = w.ownerOf(out.Association, w.snapshot, w.index)
-	slot := w.before.slots[at]
-	w.shapes[slot] = w.before.shapes.bySlot[slot]
-	w.now.records, w.now.slots = append(w.now.records, job), append(w.now.slots, slot)
 }
 
 // make lists a job.
