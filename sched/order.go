@@ -25,8 +25,8 @@ func (e entry) isOwn() bool { return e.tier >= ownTurn }
 // lower number. A job for several partitions has a turn in each, at its
 // priority in that partition; within a tier and a priority they come in its
 // order of preference.
-func order(s *Snapshot, jobs []int32, p *priorities) []entry {
-	entries := make([]entry, 0, len(jobs))
+func order(s *Snapshot, jobs []int32, p *priorities, memory *scratch) []entry {
+	entries := sized(&memory.entries, len(jobs))[:0]
 	tiers := make([][]uint64, len(s.Shapes))
 	for shape := range tiers {
 		tiers[shape] = tiersOf(s, shape)
@@ -34,7 +34,7 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 	for _, i := range jobs {
 		entries = appendTurns(entries, s, i, tiers[s.Waiting[i].Shape], p)
 	}
-	entries = sorted(entries)
+	entries = sorted(entries, memory)
 	own := 0
 	for own < len(entries) && entries[own].tier >= ownTurn {
 		own++

@@ -20,10 +20,12 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 		anew := s
 		anew.Promises = Promises{}
 		if again := planned(&anew, memo, priorities); len(again.starts) > 0 {
+			p.release()
 			p = again
 			p.promised.voidBy = Moved{By: MovedByPriority, Job: p.starts[0].Job}
 		}
 	}
+	defer p.release()
 	promises := p.promises(&s.Promises)
 	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
@@ -43,6 +45,7 @@ func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 		if insists = p.inVain(insists); insists == nil {
 			break
 		}
+		p.release()
 		p = newPass(s, memo)
 		p.insists = insists
 		p.run(priorities)
@@ -53,7 +56,7 @@ func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 // run gives all jobs their turns.
 func (p *pass) run(priorities *priorities) {
 	ready := p.ready()
-	entries := order(p.Snapshot, ready, priorities)
+	entries := order(p.Snapshot, ready, priorities, p.scratch)
 	p.suspended = newContinuing(p, entries)
 	p.enterPromises(ready, priorities)
 	at := 0
@@ -81,6 +84,7 @@ func (p *pass) run(priorities *priorities) {
 // it lasts, so what did not fit once does not fit later.
 type pass struct {
 	*Snapshot
+	scratch     *scratch     // the memory of its lists
 	nodes       []place.Node // with what is free after the starts so far
 	closedBy    []JobID      // by node: the job that the node is kept for, 0 = none
 	kinds       *place.Kinds // of nodes; nil until a job looks for some
@@ -153,22 +157,24 @@ type trial struct {
 }
 
 func newPass(s *Snapshot, memo Memo) *pass {
+	memory := scratches.Get().(*scratch)
 	p := &pass{
 		Snapshot:    s,
+		scratch:     memory,
 		nodes:       slices.Clone(s.Nodes),
 		closedBy:    make([]JobID, len(s.Nodes)),
 		partitions:  make([]partitionPass, len(s.Partitions)),
 		trials:      make([][]trial, len(s.Shapes)),
 		feasibility: newFeasibility(s, memo),
 		limits:      newLimits(s),
-		left:        make([]uint32, len(s.Waiting)),
+		left:        cleared(&memory.left, len(s.Waiting)),
 		reasons:     make([]Reason, len(s.Waiting)),
-		shapeOf:     make([]int32, len(s.Waiting)),
+		shapeOf:     cleared(&memory.shapeOf, len(s.Waiting)),
 		planning:    s.Backfill.On,
 	}
 	p.alike, p.like = p.newAlike(), like{round: 1, of: make([]likeReason, len(s.Shapes))}
 	if s.Backfill.On {
-		p.behind, p.hasPlan = make([]uint32, len(s.Waiting)), make([]bool, len(s.Waiting))
+		p.behind, p.hasPlan = cleared(&memory.behind, len(s.Waiting)), cleared(&memory.hasPlan, len(s.Waiting))
 	}
 	for i := range p.partitions {
 		p.partitions[i].open = s.Partitions[i].Nodes
@@ -187,10 +193,16 @@ func newPass(s *Snapshot, memo Memo) *pass {
 	return p
 }
 
+// release leaves the memory of a pass to others. It may not be used any more then.
+func (p *pass) release() {
+	scratches.Put(p.scratch)
+	p.scratch, p.left, p.behind, p.hasPlan, p.shapeOf = nil, nil, nil, nil, nil
+}
+
 // ready is the jobs that may start if there is room. The others get their
 // reason here.
 func (p *pass) ready() []int32 {
-	ready := make([]int32, 0, len(p.Waiting))
+	ready := sized(&p.scratch.ready, len(p.Waiting))[:0]
 	p.ascending = true
 	for i := range p.Waiting {
 		job := &p.Waiting[i]

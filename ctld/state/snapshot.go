@@ -41,7 +41,8 @@ func (v *View) SchedSnapshotWith(nowMS int64, told NodeReports) sched.Snapshot {
 	return snapshot
 }
 
-// SchedSnapshotAfter is the SchedSnapshotWith, made faster by what the one before left.
+// SchedSnapshotAfter is the SchedSnapshotWith, made faster by what the one before left. A
+// snapshot that was made so is valid until the next but one is made.
 func (v *View) SchedSnapshotAfter(memo SnapshotMemo, nowMS int64, told NodeReports) (sched.Snapshot, SnapshotMemo) {
 	snapshot, index := v.schedMachines(nowMS, memo.nodes)
 	v.schedGuests(&snapshot, index)
@@ -232,8 +233,11 @@ func schedAlloc(alloc *Alloc, nodes []place.Node, at place.NodeIndex) place.Allo
 func schedGrants(alloc *Alloc, devices []place.Device) []place.Grant {
 	var grants []place.Grant
 	for _, held := range alloc.Devices {
-		position := slices.IndexFunc(devices, func(d place.Device) bool { return d.ID == held.ID })
-		if position >= 0 {
+		position := 0
+		for position < len(devices) && devices[position].ID != held.ID {
+			position++
+		}
+		if position < len(devices) {
 			grants = append(grants, place.Grant{Device: place.DeviceIndex(position), Shares: held.Shares})
 		}
 	}

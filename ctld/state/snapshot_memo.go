@@ -13,7 +13,8 @@ import (
 // record is the same one in memory. What else went into it is compared each time.
 
 // SnapshotMemo is what one SchedSnapshotAfter leaves for the next, of the same cluster. It
-// is for speed only, and the zero value is always right.
+// is for speed only, and the zero value is always right. Each is used once: the list of
+// waiting jobs, which is long, lies in the memory of the last snapshot but one.
 type SnapshotMemo struct {
 	nodes   nodesMemo
 	waiting waitingMemo
@@ -63,6 +64,7 @@ type waitingMemo struct {
 	records []*Job
 	slots   []uint32 // of their shapes
 	shapes  shapesMemo
+	spare   []sched.Job // the memory of the snapshot before
 }
 
 // waitingContext is what goes into each waiting job besides its record.

@@ -46,7 +46,9 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 	if !before.madeOf.allows(&w.now.madeOf) {
 		w.before = waitingMemo{shapes: before.shapes}
 	}
-	snapshot.Waiting = make([]sched.Job, 0, count)
+	if snapshot.Waiting = before.spare[:0]; cap(snapshot.Waiting) < count {
+		snapshot.Waiting = make([]sched.Job, 0, count+count/64)
+	}
 	from := 0
 	v.live.Scan(func(id uint32, job *Job) bool {
 		if at := w.before.find(&from, id, job); at >= 0 {
@@ -81,7 +83,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 		v.schedResume(snapshot, job, out, told)
 		w.nodes.fill(snapshot, index, job, out)
 	}
-	w.now.jobs = snapshot.Waiting
+	w.now.jobs, w.now.spare = snapshot.Waiting, before.jobs
 	return w.now
 }
 
