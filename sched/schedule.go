@@ -167,14 +167,14 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		trials:      make([][]trial, len(s.Shapes)),
 		feasibility: newFeasibility(s, memo),
 		limits:      newLimits(s),
-		left:        cleared(&memory.left, len(s.Waiting)),
+		left:        zeros(&memory.left, len(s.Waiting)),
 		reasons:     make([]Reason, len(s.Waiting)),
-		shapeOf:     cleared(&memory.shapeOf, len(s.Waiting)),
+		shapeOf:     zeros(&memory.shapeOf, len(s.Waiting)),
 		planning:    s.Backfill.On,
 	}
 	p.alike, p.like = p.newAlike(), like{round: 1, of: make([]likeReason, len(s.Shapes))}
 	if s.Backfill.On {
-		p.behind, p.hasPlan = cleared(&memory.behind, len(s.Waiting)), cleared(&memory.hasPlan, len(s.Waiting))
+		p.behind, p.hasPlan = zeros(&memory.behind, len(s.Waiting)), zeros(&memory.hasPlan, len(s.Waiting))
 	}
 	for i := range p.partitions {
 		p.partitions[i].open = s.Partitions[i].Nodes

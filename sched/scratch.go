@@ -16,8 +16,8 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// cleared is a list of so many zeros, in memory that is there if there is enough.
-func cleared[V any](memory *[]V, count int) []V {
+// zeros is a list of so many zeros, in memory that is there if there is enough.
+func zeros[V any](memory *[]V, count int) []V {
 	list := sized(memory, count)
 	clear(list)
 	return list

@@ -46,7 +46,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 	if !before.madeOf.allows(&w.now.madeOf) {
 		w.before = waitingMemo{shapes: before.shapes}
 	}
-	if snapshot.Waiting = before.spare[:0]; cap(snapshot.Waiting) < count {
+	if snapshot.Waiting = before.spare[:0]; snapshot.Waiting == nil || cap(snapshot.Waiting) < count {
 		snapshot.Waiting = make([]sched.Job, 0, count+count/64)
 	}
 	from := 0
