@@ -77,13 +77,10 @@ func (w *walker) update(v *View) Command {
 		}
 		c.Change.Dependencies = &d
 	}
-	if w.chance(5) {
-		mode := []string{"", "app", "none", "system"}[w.Intn(4)]
-		c.Change.Checkpoint = &mode
-	}
 	if w.chance(20) {
 		name := fmt.Sprint(w.Intn(4))
 		c.Change.Name = &name
+		c.Change.Checkpoint = &[]string{"", "app", "none", "system"}[name[0]-'0']
 	}
 	if w.chance(20) {
 		begin := v.TimeMS() + int64(w.Intn(20_000)) - 5_000
