@@ -7,8 +7,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
 
-// Schedule makes a plan. memo is what the pass before left, or the zero Memo;
-// it is not changed and the new one does not share anything that changes.
+// Schedule makes a plan. memo is what the pass before left, or the zero Memo. Two passes
+// must not use one at the same time: it has memory that one leaves to the next.
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s, nextMS := expandShapes(s)
 	s = withOwnParts(s)
@@ -25,14 +25,15 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 			p.promised.voidBy = Moved{By: MovedByPriority, Job: p.starts[0].Job}
 		}
 	}
-	defer p.release()
 	promises := p.promises(&s.Promises)
 	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
 		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.beginsMS, p.nextPlanned())), Reasons: p.allReasons(), Promises: promises,
 	}
 	plan.ofWholes(&s)
-	return plan, p.feasibility.memo()
+	next := p.feasibility.memo()
+	next.scratch = p.release()
+	return plan, next
 }
 
 // planned is a pass that is over. It is made again for jobs on their own nodes that
@@ -157,7 +158,7 @@ type trial struct {
 }
 
 func newPass(s *Snapshot, memo Memo) *pass {
-	memory := scratches.Get().(*scratch)
+	memory := memo.memory()
 	p := &pass{
 		Snapshot:    s,
 		scratch:     memory,
@@ -191,12 +192,6 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		}
 	}
 	return p
-}
-
-// release leaves the memory of a pass to others. It may not be used any more then.
-func (p *pass) release() {
-	scratches.Put(p.scratch)
-	p.scratch, p.left, p.behind, p.hasPlan, p.shapeOf = nil, nil, nil, nil, nil
 }
 
 // ready is the jobs that may start if there is room. The others get their

@@ -65,7 +65,7 @@ var Faults = []Fault{
 
 	// What is saved, moved and suspended.
 	{"a job that must not be saved fills a hole", []Edit{
-		{"ctld/state/fill.go", "	if j.neverSaved() ||", "	if j.neverSaved() && !BROKEN ||"},
+		{"ctld/state/fill.go", "	if j.NeverSaved() ||", "	if j.NeverSaved() && !BROKEN ||"},
 	}, []string{"-holes", "-from", "19"}},
 	{"a job goes on from its older image", []Edit{
 		{"ctld/state/lineage.go", "	if !job.mayRepeat() {\n		return waited", "	if BROKEN {\n		return &images[len(images)-1]\n	}\n	if !job.mayRepeat() {\n		return waited"},
