@@ -47,6 +47,7 @@ type agent struct {
 	launches    *semaphore.Weighted
 	tending     sync.WaitGroup
 	imaging     *imaging
+	tends       *tends
 
 	mu       sync.Mutex
 	registry registry.Registry       // decides
@@ -65,7 +66,7 @@ func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *age
 	a := &agent{
 		machine: m, supervisors: s, instance: instance, log: log,
 		launches: semaphore.NewWeighted(int64(launchesPerCPU * max(1, len(m.realCPUs)))),
-		allocs:   map[registry.Key]*alloc{}, imaging: newImaging(m),
+		allocs:   map[registry.Key]*alloc{}, imaging: newImaging(m), tends: newTends(),
 	}
 	a.registry = registry.Registry{Most: maxAllocs, Remembers: maxForgotten, Fits: a.checkOrder, Word: a.ownersWord}
 	a.owned.owner = owner.New(nil, m.bootID, ownerTime())

@@ -259,6 +259,7 @@ func seedOrders(f *testing.F) {
 		{What: &pb.ControllerMessage_SaveAlloc{SaveAlloc: &pb.SaveAlloc{Alloc: alloc, Number: 1, Then: pb.SaveThen_SAVE_THEN_FREEZE}}},
 		{What: &pb.ControllerMessage_SavedAcknowledged{SavedAcknowledged: &pb.SavedAcknowledged{Alloc: alloc, Number: 7}}},
 		{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{Token: "t", Image: &pb.Image{Digest: make([]byte, 32)}}}},
+		{What: &pb.ControllerMessage_TendImages{TendImages: &pb.TendImages{Token: "t", Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: "lab.example/xy", All: true, User: &pb.Identity{Uid: 7}}}},
 		{What: &pb.ControllerMessage_KeepImages{KeepImages: &pb.KeepImages{Images: []*pb.Image{{Alloc: alloc}}}}},
 		{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: &pb.Image{Digest: make([]byte, 32), Store: "x"}}}},
 		{},

@@ -27,6 +27,8 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.sendImage(ctx, s, what.SendImage)
 	case *pb.ControllerMessage_FetchImage:
 		a.fetchImage(ctx, s, what.FetchImage)
+	case *pb.ControllerMessage_TendImages:
+		a.tendContainerImages(ctx, what.TendImages)
 	case *pb.ControllerMessage_OwnerRules:
 		a.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.SetRules(what.OwnerRules, now) })
 		go a.boundGuests() // at once, and the session does not wait for the kernel

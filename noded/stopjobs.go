@@ -17,6 +17,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -128,8 +129,8 @@ func stopOnce(ctx context.Context, s supervisor) error {
 // allocName is the name of an allocation's group: JOB.EPOCH.
 var allocName = regexp.MustCompile(`^[0-9]{1,10}\.[0-9]{1,10}$`)
 
-// removeGroups kills what is in the groups of allocations, and removes those and
-// their parents as far as they are ours and empty.
+// removeGroups kills what is in the groups of allocations and of what fetches container
+// images, and removes those and their parents as far as they are ours and empty.
 func removeGroups(ctx context.Context, parent string) error {
 	names, err := cgroup.List(parent)
 	if err != nil {
@@ -137,7 +138,7 @@ func removeGroups(ctx context.Context, parent string) error {
 	}
 	var failures []error
 	for _, name := range names {
-		if !allocName.MatchString(name) {
+		if !allocName.MatchString(name) && name != prepare.ImagesGroup {
 			failures = append(failures, fmt.Errorf("cgroup %s/%s is not of a job: remove it by hand", parent, name))
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/image"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
@@ -70,6 +71,7 @@ func constructors() []func() *option.Command {
 		alloc.Command,
 		attach.Command,
 		copy.Command,
+		image.Command,
 		doctor.Command,
 		setup.Command,
 		agent.Command,

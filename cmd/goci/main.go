@@ -8,6 +8,7 @@
 //	goci layer NAME@DIGEST DIGEST        the bytes of a layer
 //	goci unpack BLOB DIFF-ID BYTES FILES a layer from standard input, into the directory
 //	                                     that is open as descriptor 3
+//	goci sum                             what identifies all that is in that directory
 package main
 
 import (
@@ -110,12 +111,35 @@ func run(ctx context.Context, args []string) error {
 		return fetch.Layer(ctx, r, digest, os.Stdout)
 	case len(args) == 5 && args[0] == "unpack":
 		return unpackHere(ctx, args[1:])
+	case len(args) == 1 && args[0] == "sum":
+		return sumHere()
 	}
-	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST, layer NAME@DIGEST DIGEST or unpack BLOB DIFF-ID BYTES FILES")
+	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST, layer NAME@DIGEST DIGEST, unpack BLOB DIFF-ID BYTES FILES or sum")
 }
 
 // directoryFd is the directory of a layer.
 const directoryFd = 3
+
+// enterLayer makes the layer's directory the root of this process.
+func enterLayer() error {
+	if err := errors.Join(unix.Fchdir(directoryFd), unix.Chroot("."), unix.Chdir("/")); err != nil {
+		return fmt.Errorf("make the layer's directory the root: %w", err)
+	}
+	return nil
+}
+
+// sumHere writes what identifies all that is in the layer.
+func sumHere() error {
+	if err := enterLayer(); err != nil {
+		return err
+	}
+	sum, err := unpack.Sum("/")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Println(sum)
+	return err
+}
 
 // unpackHere makes the layer's directory the root of this process first.
 func unpackHere(ctx context.Context, args []string) error {
@@ -127,8 +151,8 @@ func unpackHere(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(unix.Fchdir(directoryFd), unix.Chroot("."), unix.Chdir("/")); err != nil {
-		return fmt.Errorf("make the layer's directory the root: %w", err)
+	if err := enterLayer(); err != nil {
+		return err
 	}
 	unix.Umask(0)
 	size, err := unpack.Layer(ctx, os.Stdin, "/", unpack.Want{Blob: args[0], DiffID: args[1]}, unpack.Limits{Bytes: bytes, Files: files})

@@ -33,10 +33,10 @@ const (
 
 // auditedStreams are the streams that leave a line: Session when a node has
 // registered, Attach when a user has joined a job, ListJobs when a user has
-// read another user's script or environment.
+// read another user's script or environment, ContainerImages when images are not only listed.
 var auditedStreams = map[string]bool{
 	pb.Controller_Attach_FullMethodName: true, pb.Controller_SaveSnapshot_FullMethodName: true, pb.Controller_RestoreSnapshot_FullMethodName: true,
-	pb.NodeLink_Session_FullMethodName: true, pb.Controller_ListJobs_FullMethodName: true,
+	pb.NodeLink_Session_FullMethodName: true, pb.Controller_ListJobs_FullMethodName: true, pb.Controller_ContainerImages_FullMethodName: true,
 }
 
 // auditUnary writes the line of a request.
@@ -68,7 +68,8 @@ func (s *core) auditStream(server any, stream grpc.ServerStream, info *grpc.Stre
 	}
 	err := handler(server, stream)
 	about, _ := stream.Context().Value(noteKey{}).(*note)
-	quiet := info.FullMethod == pb.Controller_ListJobs_FullMethodName && (about == nil || len(about.jobs) == 0)
+	quiet := info.FullMethod == pb.Controller_ListJobs_FullMethodName && (about == nil || len(about.jobs) == 0) ||
+		info.FullMethod == pb.Controller_ContainerImages_FullMethodName && (about == nil || len(about.targets) == 0)
 	if about != nil && about.audited || quiet || status.Code(err) == codes.Unavailable {
 		return err
 	}
@@ -115,7 +116,7 @@ func (s *core) auditEntry(ctx context.Context, method string, request, answer an
 		e.RequestID = clipped(by.GetRequestId())
 	}
 	if about != nil {
-		e.Jobs, e.JobCount, e.Nodes = about.jobs, about.count, about.nodes
+		e.Jobs, e.JobCount, e.Nodes, e.Targets = about.jobs, about.count, about.nodes, about.targets
 	}
 	auditWhat(e, request)
 	s.auditAnswer(e, answer)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -114,6 +115,10 @@ func methods() []method {
 		one((*Controller).ReclaimNodes, &pb.ReclaimNodesRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]", WithinS: 5},
 			&pb.ReclaimNodesRequest{Names: "n0000", DryRun: true, ForS: 60}, &pb.ReclaimNodesRequest{Names: "n0001,n0000", Kill: true, UntilMs: 1 << 60, WithinS: 1 << 31}, &pb.ReclaimNodesRequest{}),
 		one((*Controller).ReleaseNodes, &pb.ReleaseNodesRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]"}, &pb.ReleaseNodesRequest{}),
+		many(func(s *Controller, q *pb.ContainerImagesRequest, out *sink[pb.ContainerImagesResponse, *pb.ContainerImagesResponse]) error {
+			return s.ContainerImages(q, out)
+		}, &pb.ContainerImagesRequest{Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Nodes: "n[0000-0001]", Image: "lab.example/xy"},
+			&pb.ContainerImagesRequest{Verb: pb.ImagesVerb_IMAGES_VERB_PULL, Partitions: []string{"main"}, Image: "docker://lab.example/xy@sha256:" + strings.Repeat("0", 64)}),
 		one((*Controller).SetLending, &pb.SetLendingRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]", Settings: []string{"hours", "notice_ms"}, Lending: &pb.Lending{Hours: "Mon 18:00-08:00", NoticeMs: 1000}},
 			&pb.SetLendingRequest{Names: "n0000", DryRun: true, FromDefault: true}, &pb.SetLendingRequest{}),
 		one((*Controller).ReportLending, &pb.ReportLendingRequest{}, &pb.ReportLendingRequest{SinceMs: 1 << 62, UntilMs: -1}),

@@ -74,6 +74,7 @@ func nodeMessages() []*pb.NodeMessage {
 			Usage: &pb.Usage{PeakMemoryBytes: math.MaxUint64, CpuNs: math.MaxUint64}}}},
 		{What: &pb.NodeMessage_SignalResult{SignalResult: &pb.SignalResult{Token: "t", Error: "e"}}},
 		{What: &pb.NodeMessage_LeftOvers{LeftOvers: &pb.LeftOvers{LeftOvers: []*pb.LeftOver{{What: "/y"}}}}},
+		{What: &pb.NodeMessage_ImagesWord{ImagesWord: &pb.ImagesWord{Token: "t", Done: true}}},
 		{},
 	}
 }

@@ -210,6 +210,8 @@ func (s *NodeLink) heard(ctx context.Context, link *session.Session, message *pb
 		link.SetHeld(what.ImagesHeld.GetImages())
 	case *pb.NodeMessage_SignalResult:
 		s.loops.Sessions().Answer(what.SignalResult)
+	case *pb.NodeMessage_ImagesWord:
+		s.loops.Sessions().Said(what.ImagesWord)
 	case *pb.NodeMessage_NodeHolds:
 		return s.holds(ctx, link.Node(), what.NodeHolds)
 	case *pb.NodeMessage_NodeLeaves:

@@ -58,7 +58,15 @@ type note struct {
 	jobs    []audit.Job
 	count   int // of the jobs, if more than are named
 	nodes   string
+	targets []string
 	audited bool
+}
+
+// noteTarget notes what a stream is about besides jobs and nodes.
+func noteTarget(ctx context.Context, text string) {
+	if n, ok := ctx.Value(noteKey{}).(*note); ok {
+		n.targets = append(n.targets, clipped(text))
+	}
 }
 
 // noteRead notes that a user reads or joins another user's job.

@@ -52,6 +52,7 @@ func checkChange(change *pb.JobChange, administrator bool) error {
 		CpusPerTask: change.GetCpusPerTask(), MemoryPerNodeBytes: change.GetMemoryPerNodeBytes(), MemoryPerCpuBytes: change.GetMemoryPerCpuBytes(),
 		TmpPerNodeBytes: change.GetTmpPerNodeBytes(),
 		Gpus:            change.GetGpus().GetRequests(),
+		MailTypes:       change.GetMailTypes(), MailUser: change.GetMailUser(),
 	}
 	for _, check := range []func(*pb.JobSpec) error{checkTexts, checkCounts, checkGPUs, checkHosts} {
 		if err := check(job); err != nil {

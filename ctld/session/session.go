@@ -82,6 +82,7 @@ type Registry struct {
 	sessions map[string]*Session
 	seen     map[string]time.Time // when a node was last heard of
 	signals  map[string]chan *pb.SignalResult
+	tends    map[string]chan *pb.ImagesWord
 	entering map[string]bool // nodes whose registration is being committed
 	leases   map[string]nodeLease
 	changed  func(node string)
@@ -95,6 +96,7 @@ func NewRegistry(changed func(node string)) *Registry {
 		sessions: make(map[string]*Session),
 		seen:     make(map[string]time.Time),
 		signals:  make(map[string]chan *pb.SignalResult),
+		tends:    make(map[string]chan *pb.ImagesWord),
 		entering: make(map[string]bool),
 		leases:   make(map[string]nodeLease),
 		changed:  changed,

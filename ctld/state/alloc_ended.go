@@ -125,8 +125,8 @@ func decideEnd(job *Job, report *AllocReport) End {
 		return end
 	case pb.EndCause_END_CAUSE_NODE_FAULT:
 		return launchFailed(job, report)
-	case pb.EndCause_END_CAUSE_OTHER_ACCOUNT:
-		// The node is not at fault for other users. This job goes elsewhere.
+	case pb.EndCause_END_CAUSE_OTHER_ACCOUNT, pb.EndCause_END_CAUSE_NOT_ADMITTED:
+		// The node is not at fault for other users and jobs. This one goes elsewhere.
 		return End{
 			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Elsewhere: true,
 			Reason: ReasonJobLaunchFailure, Detail: withColon("the launch failed", report.Node, detail),

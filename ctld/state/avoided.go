@@ -9,8 +9,8 @@ import (
 )
 
 // A job that could not be started on a node tries the others first. Where its
-// user's number belongs to somebody else it never runs: it is held if no other
-// node is left. Where its launch failed for another reason it comes back if no
+// user's number belongs to somebody else, or the owner does not admit its image, it never
+// runs: it is held if no other node is left. Where its launch failed for another reason it comes back if no
 // other node could take it, or after faultMemoryMS; maxBatchRequeue limits how
 // often it is tried in all.
 
@@ -28,14 +28,14 @@ type Avoided struct {
 type AvoidedNode struct {
 	Node string `cbor:"1,keyasint"`
 	MS   int64  `cbor:"2,keyasint"` // when that was
-	// OtherAccount: in the node's accounts the user or the group is another
-	// one.
+	// OtherAccount: it never runs there. In the node's accounts the user or the group is
+	// another one, or the node's owner does not admit its container image.
 	OtherAccount bool `cbor:"3,keyasint,omitempty"`
 }
 
 // avoid notes, in a copy of a job, the node on which it could not be started.
 func (j *Job) avoid(report *AllocReport, nowMS int64) {
-	other := report.Cause == pb.EndCause_END_CAUSE_OTHER_ACCOUNT
+	other := report.Cause == pb.EndCause_END_CAUSE_OTHER_ACCOUNT || report.Cause == pb.EndCause_END_CAUSE_NOT_ADMITTED
 	if !other && report.Cause != pb.EndCause_END_CAUSE_NODE_FAULT {
 		return
 	}
@@ -62,7 +62,7 @@ func (j *Job) forgive() {
 	}
 }
 
-// isOtherOn reports whether the job's user is somebody else on a node.
+// isOtherOn reports whether the job never runs on a node.
 func (j *Job) isOtherOn(node string) bool {
 	return j.Avoided != nil && slices.ContainsFunc(j.Avoided.Nodes, func(a AvoidedNode) bool { return a.OtherAccount && a.Node == node })
 }
@@ -72,7 +72,7 @@ func (j *Job) failedOn(node string) bool {
 	return slices.Contains(j.avoidedNodes(func(*AvoidedNode) bool { return true }), node)
 }
 
-// otherAccounts are the nodes on which the job's user is somebody else, ascending.
+// otherAccounts are the nodes on which the job never runs, ascending.
 func (j *Job) otherAccounts() []string {
 	return j.avoidedNodes(func(a *AvoidedNode) bool { return a.OtherAccount })
 }

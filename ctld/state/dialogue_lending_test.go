@@ -11,7 +11,7 @@ import (
 //
 //	lend n1 n2 [reset] [notice=MS] [unbounded=no] [hours=TEXT] [zone=NAME] [gpus=PERCENT] [accounts=A,B]
 //	     [parked=BYTES] [memory=BYTES] [tmp=BYTES] [max-time=SECONDS] [triggers=gpu,login] [quiet=SECONDS]
-//	     [network=BYTES] [power=WATTS] [io=BYTES] [coordinator=NAME] [privileged]
+//	     [network=BYTES] [power=WATTS] [io=BYTES] [allow=PATTERN] [coordinator=NAME] [privileged]
 //	register … [bounds=network,power,io] [least-power=WATTS] [cannot=WHY]: which of these the node can keep
 //	try-lend        the same, as a dry run
 //	owner-report chem [since=+SECONDS] [until=+SECONDS]
@@ -22,7 +22,7 @@ var lendWords = []struct{ word, setting string }{
 	{"notice", "notice_ms"}, {"unbounded", "unbounded"}, {"hours", "hours"}, {"zone", "time_zone"}, {"gpus", "gpu_percent"}, {"accounts", "accounts"},
 	{"parked", "parked_memory_bytes"}, {"memory", "guest_memory_bytes"}, {"tmp", "guest_tmp_bytes"}, {"max-time", "max_unsaved_s"},
 	{"triggers", "triggers"}, {"quiet", "quiet_s"}, {"else", "elsewhere"},
-	{"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"},
+	{"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"}, {"allow", "image_rules"},
 }
 
 func (d *dialogue) lend(a arguments) SetLending {
@@ -41,6 +41,9 @@ func (d *dialogue) lend(a arguments) SetLending {
 	}
 	if list := a.values["accounts"]; list != "" {
 		c.Lending.Accounts = strings.Split(list, ",")
+	}
+	if pattern := a.values["allow"]; pattern != "" {
+		c.Lending.Images = &ImagePolicy{Allow: []string{pattern}}
 	}
 	for _, word := range strings.Split(a.values["triggers"], ",") {
 		if trigger := map[string]pb.ReclaimTrigger{"gpu": pb.ReclaimTrigger_RECLAIM_TRIGGER_GPU_PROCESS, "login": pb.ReclaimTrigger_RECLAIM_TRIGGER_LOGIN, "hours": pb.ReclaimTrigger_RECLAIM_TRIGGER_HOURS}[word]; trigger != 0 {

@@ -317,6 +317,9 @@ func (d *dialogue) submit(a arguments) Command {
 	}
 	addPlacement(job, a)
 	addCheckpoint(job, a)
+	if image := a.values["container"]; image != "" {
+		job.Image, job.Container = "docker://"+image+"@sha256:"+strings.Repeat("0", 64), &pb.ContainerOptions{}
+	}
 	job.BeginMs, job.DeadlineMs = d.moment(a, "begin"), d.moment(a, "deadline")
 	if a.is("kill") {
 		job.KillOnInvalidDependency = proto.Bool(true)

@@ -116,7 +116,7 @@ func (j *Job) neverWentOn(report *AllocReport) bool {
 	switch report.Cause {
 	case pb.EndCause_END_CAUSE_RESTORE_FAILED, pb.EndCause_END_CAUSE_IMAGE_AWAY:
 		return true
-	case pb.EndCause_END_CAUSE_NODE_FAULT, pb.EndCause_END_CAUSE_NODE_FULL, pb.EndCause_END_CAUSE_OTHER_ACCOUNT:
+	case pb.EndCause_END_CAUSE_NODE_FAULT, pb.EndCause_END_CAUSE_NODE_FULL, pb.EndCause_END_CAUSE_OTHER_ACCOUNT, pb.EndCause_END_CAUSE_NOT_ADMITTED:
 		return !j.Alloc(report.Node).Ready // so it was not started
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED, pb.EndCause_END_CAUSE_UNKNOWN_ALLOC, pb.EndCause_END_CAUSE_LEASE_ENDED:
 		return j.IsGang()

@@ -46,7 +46,9 @@ type JobChange struct {
 	Network                 *pb.Network      `cbor:"35,keyasint,omitempty"`
 	TmpPerNode              *uint64          `cbor:"36,keyasint,omitempty"`
 	Reservations            *Reservations    `cbor:"37,keyasint,omitempty"`
-	Checkpoint              *string          `cbor:"38,keyasint,omitempty"` // as in Checkpoint.Mode
+	MailTypes               *uint32          `cbor:"38,keyasint,omitempty"` // bits of spec.MailTypes
+	MailUser                *string          `cbor:"39,keyasint,omitempty"`
+	Checkpoint              *string          `cbor:"40,keyasint,omitempty"` // as in Checkpoint.Mode
 }
 
 // GPURequests replace all requests for GPUs of one scope.
@@ -106,6 +108,8 @@ func (c *JobChange) onSpec(spec *Spec) {
 	if c.Reservations != nil {
 		spec.Reservations = c.Reservations.Names
 	}
+	set(&spec.MailTypes, c.MailTypes)
+	set(&spec.MailUser, c.MailUser)
 }
 
 // onOwn does the same, and reports whether there was anything.

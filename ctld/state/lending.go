@@ -36,8 +36,10 @@ type Lending struct {
 	// GuestIO is what guests read from each disk in a second, and what they write, in bytes;
 	// 0 = what they like.
 	GuestIO uint64 `cbor:"16,keyasint,omitempty"`
-	By      string `cbor:"20,keyasint,omitempty"`
-	AtMS    int64  `cbor:"21,keyasint"`
+	// Images says which container images guests may have; nil = all that the site allows.
+	Images *ImagePolicy `cbor:"17,keyasint,omitempty"`
+	By     string       `cbor:"20,keyasint,omitempty"`
+	AtMS   int64        `cbor:"21,keyasint"`
 }
 
 // NoLimit is the amount that bounds nothing.
@@ -81,6 +83,7 @@ var lendingSettings = map[string]func(to, from *Lending){
 	"guest_network_bytes": func(to, from *Lending) { to.GuestNetwork = from.GuestNetwork },
 	"guest_power_watts":   func(to, from *Lending) { to.GuestPower = from.GuestPower },
 	"guest_io_bytes":      func(to, from *Lending) { to.GuestIO = from.GuestIO },
+	"image_rules":         func(to, from *Lending) { to.Images = from.Images },
 	"max_unsaved_s":       func(to, from *Lending) { to.MaxUnsavedS = from.MaxUnsavedS },
 	"triggers":            func(to, from *Lending) { to.Triggers = sortedSet(from.Triggers) },
 	"quiet_s":             func(to, from *Lending) { to.QuietS = from.QuietS },
@@ -145,6 +148,9 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 	if _, err := spec.ParseWeek(l.Hours); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
+	if err := spec.CheckImageRules(l.ImageRules()); err != nil {
+		return refuse(Invalid, "%v", err)
+	}
 	return nil
 }
 
@@ -189,7 +195,7 @@ func (l *Lending) Message() *pb.Lending {
 		Owner: l.Owner, NoticeMs: l.NoticeMS, Unbounded: l.Unbounded, Hours: l.Hours, TimeZone: l.TimeZone, GpuPercent: l.GPUs,
 		Accounts: l.Accounts, ParkedMemoryBytes: l.ParkedMemoryBytes, GuestMemoryBytes: l.GuestMemoryBytes, GuestTmpBytes: l.GuestTmpBytes,
 		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork,
-		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, By: l.By, AtMs: l.AtMS,
+		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, ImageRules: l.ImageRules(), By: l.By, AtMs: l.AtMS,
 	}
 }
 
@@ -199,6 +205,6 @@ func LendingFromMessage(m *pb.Lending) Lending {
 		NoticeMS: m.GetNoticeMs(), Unbounded: m.GetUnbounded(), Hours: m.GetHours(), TimeZone: m.GetTimeZone(), GPUs: m.GetGpuPercent(),
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
 		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
-		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(),
+		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(), Images: ownersImages(m.GetImageRules()),
 	}
 }

@@ -24,7 +24,7 @@ func (l *Lending) binds() bool {
 func (t *tables) unwelcome(job *Job, node *Node) string {
 	l := node.Lending
 	switch {
-	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && !l.bounded():
+	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.Images == nil && !l.bounded():
 		return ""
 	case t.OwnersJob(job, node.Name):
 		return ""
@@ -35,6 +35,11 @@ func (t *tables) unwelcome(job *Job, node *Node) string {
 		return "takes no guests, because its owner bounds " + no.what + ", and " + no.why + ": use other nodes, or ask the owner (glend " + node.Name + " " + no.option + "=unlimited)"
 	case l.MaxUnsavedS < job.unsavedS():
 		return fmt.Sprintf("takes guests for longer than %s only if they are saved while they run: use --checkpoint-interval=auto, or --time=%s", spec.FormatDuration(l.MaxUnsavedS), spec.FormatTime(l.MaxUnsavedS))
+	}
+	if image := job.image(); image != "" {
+		if problem := spec.ImageProblem(l.ImageRules(), spec.OwnerRules, image); problem != "" {
+			return "does not admit the job's container image: " + problem
+		}
 	}
 	return ""
 }
@@ -155,15 +160,18 @@ func (v *View) schedGuests(snapshot *sched.Snapshot, index *schedIndex) {
 	})
 }
 
-type lentKey struct{ association, unsavedS uint32 }
+type lentKey struct {
+	association, unsavedS uint32
+	image                 string
+}
 
 // termsRule keeps jobs to the terms of nodes. Jobs that are charged alike and run as long
-// without being saved are judged once.
+// without being saved, with one image, are judged once.
 func (t *tables) termsRule() nodeRule {
 	if t.lending.Len() == 0 {
 		return nil
 	}
-	return newNodeRule(func(job *Job) lentKey { return lentKey{job.Association, job.unsavedS()} }, func(job *Job) (out nodesFor) {
+	return newNodeRule(func(job *Job) lentKey { return lentKey{job.Association, job.unsavedS(), job.image()} }, func(job *Job) (out nodesFor) {
 		t.lending.Scan(func(name string, _ struct{}) bool {
 			node, _ := t.nodes.Get(name)
 			switch {

@@ -42,7 +42,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		order.Account = association.Account
 	}
 	if job.Spec.Container != nil {
-		order.ImageRules = t.policy.Images.message()
+		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
@@ -75,7 +75,7 @@ func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.S
 		Restore: image.Message(job.ID, alloc),
 	}
 	if job.Spec.Container != nil {
-		order.ImageRules = t.policy.Images.message()
+		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)

@@ -42,6 +42,40 @@ func (p *ImagePolicy) message() *pb.ImageRules {
 	return rules
 }
 
+// ownersImages is what the terms of a node say of the images of guests; nil = nothing.
+func ownersImages(rules *pb.ImageRules) *ImagePolicy {
+	p := imagePolicyOf(rules)
+	if p.message() == nil {
+		return nil
+	}
+	return &p
+}
+
+// ImageRules are what terms say of the images of guests; nil = nothing.
+func (l *Lending) ImageRules() *pb.ImageRules {
+	if l == nil || l.Images == nil {
+		return nil
+	}
+	return l.Images.message()
+}
+
+// imageRulesOn are those of a node's owner, as far as a job is a guest there with an image.
+func (t *tables) imageRulesOn(job *Job, node string) *pb.ImageRules {
+	n, known := t.nodes.Get(node)
+	if !known || job.Spec.Container == nil || t.OwnersJob(job, node) {
+		return nil
+	}
+	return n.Lending.ImageRules()
+}
+
+// image is the container image of a job; "" = it has the node's own root.
+func (j *Job) image() string {
+	if j.Spec.Container == nil {
+		return ""
+	}
+	return j.Spec.Container.Image
+}
+
 func (p *ImagePolicy) settings() []setting {
 	var signed []string
 	for _, s := range p.Signed {
@@ -69,7 +103,7 @@ func (p *Policy) checkImage(asked *Spec) *Refusal {
 	if asked.Container == nil {
 		return nil
 	}
-	if problem := spec.ImageProblem(p.Images.message(), asked.Container.Image); problem != "" {
+	if problem := spec.ImageProblem(p.Images.message(), spec.SiteRules, asked.Container.Image); problem != "" {
 		return refuse(Denied, "--image: %s", problem)
 	}
 	return nil

@@ -143,7 +143,7 @@ func restoreFailed(job *Job, report *AllocReport) End {
 	switch report.Cause {
 	case pb.EndCause_END_CAUSE_NODE_FAULT, pb.EndCause_END_CAUSE_NODE_FULL:
 		end.Reason = ReasonJobLaunchFailure
-	case pb.EndCause_END_CAUSE_OTHER_ACCOUNT:
+	case pb.EndCause_END_CAUSE_OTHER_ACCOUNT, pb.EndCause_END_CAUSE_NOT_ADMITTED:
 		end.Reason, end.Elsewhere = ReasonJobLaunchFailure, true
 	case pb.EndCause_END_CAUSE_IMAGE_AWAY:
 		end.Elsewhere = true

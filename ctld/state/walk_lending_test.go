@@ -17,6 +17,9 @@ func (w *walker) lend() SetLending {
 			Triggers: []pb.ReclaimTrigger{pb.ReclaimTrigger(w.Intn(6))}, QuietS: uint32(w.Intn(100)),
 		},
 	}
+	if w.chance(50) {
+		c.Lending.Images = &ImagePolicy{Allow: []string{[]string{"lab.example/**", "x y"}[w.Intn(2)]}}
+	}
 	for _, known := range lendWords {
 		if w.chance(15) && (known.setting != "elsewhere" || w.chance(5)) {
 			c.Settings = append(c.Settings, known.setting)

@@ -20,6 +20,7 @@ type Cache struct {
 	Program string // goci
 	Limit   int64  // bytes of all layers
 	FirstID int    // of the ids as which layers are unpacked; 65536 follow each other
+	Group   string // the control group of what fetches and unpacks; "" = this process' own
 	Log     *slog.Logger
 
 	settling sync.WaitGroup // on what no job waits for
@@ -88,25 +89,40 @@ func flock(file *os.File, how int) error {
 
 // sweep deletes what nobody is busy with. It is called without the lock.
 func (c *Cache) sweep() {
+	for _, file := range c.abandoned() {
+		if err := remove.Tree(file.Name()); err != nil {
+			c.Log.Warn("what is left of a container image cannot be removed: look at it", "path", file.Name(), "error", err)
+		}
+		file.Close()
+	}
+}
+
+// abandoned locks the directories that nobody is busy with. It has the lock of the cache,
+// because whoever makes one has it until that is locked.
+func (c *Cache) abandoned() (files []*os.File) {
+	unlock, err := c.lock()
+	if err != nil {
+		return nil
+	}
+	defer unlock()
 	for _, dir := range []string{unpackingDir, removedDir} {
 		entries, err := os.ReadDir(c.path(dir))
 		if err != nil {
 			continue
 		}
 		for _, entry := range entries {
-			path := c.path(dir, entry.Name())
-			file, err := os.Open(path)
+			file, err := os.Open(c.path(dir, entry.Name()))
 			if err != nil {
 				continue
 			}
-			if flock(file, unix.LOCK_EX|unix.LOCK_NB) == nil {
-				if err := remove.Tree(path); err != nil {
-					c.Log.Warn("what is left of a container image cannot be removed: look at it", "path", path, "error", err)
-				}
+			if flock(file, unix.LOCK_EX|unix.LOCK_NB) != nil {
+				file.Close()
+				continue
 			}
-			file.Close()
+			files = append(files, file)
 		}
 	}
+	return files
 }
 
 // bootID tells this run of the machine from others; "" = it is unknown.

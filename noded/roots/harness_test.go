@@ -39,6 +39,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("skipping: user namespaces with many ids need root")
 		return
 	}
+	if os.Getenv(pullHere) != "" {
+		pullForTest()
+		return
+	}
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)

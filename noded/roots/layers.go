@@ -21,6 +21,7 @@ type record struct {
 	Size  unpack.Size `json:"size"`
 	Users []uint32    `json:"users"` // for whom its bytes came
 	Boot  string      `json:"boot"`  // during which it was written; "" = it is on the disk
+	Sum   string      `json:"sum"`   // of what was unpacked; "" = nobody has looked yet
 }
 
 const (

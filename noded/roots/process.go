@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/userpath"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // User is who brings an image.
@@ -25,15 +26,11 @@ type User struct {
 	Env  []string // of the job
 }
 
-// passed are those of the job's variables that say where credentials are and how
-// registries are reached.
-var passed = []string{"DOCKER_CONFIG", "REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
-
 func (u *User) environment() []string {
 	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "GOMEMLIMIT=256MiB"}
 	for _, entry := range u.Env {
 		name, _, _ := strings.Cut(entry, "=")
-		for _, p := range passed {
+		for _, p := range spec.RegistryVariables {
 			if name == p {
 				env = append(env, entry)
 			}
@@ -94,8 +91,15 @@ func (c *Cache) process(ctx context.Context, in io.Reader, out io.Writer, env []
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
+		if err == nil {
+			if err = c.confine(cmd.Process.Pid); err != nil {
+				_ = cmd.Cancel()
+				_ = cmd.Wait()
+			}
+		}
 		if started <- err; err == nil {
 			p.ended <- cmd.Wait()
+			c.release()
 		}
 	}()
 	if err := <-started; err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -93,11 +94,12 @@ type kept struct {
 	Image     string             `json:"image"`
 	Documents manifest.Documents `json:"documents"`
 	Users     []uint32           `json:"users"`
+	Names     map[uint32]string  `json:"names"` // as each of them named it
 	new       bool               // they are not in the cache for this user
 }
 
 func (c *Cache) imagePath(pinned string) string {
-	return c.path(imagesDir, strings.TrimPrefix(pinned, "sha256:")+".json")
+	return c.path(imagesDir, strings.TrimPrefix(pinned, "sha256:")+documentsSuffix)
 }
 
 // documents reads them from the cache, or as the user from where the image is.
@@ -119,6 +121,10 @@ func (c *Cache) documents(ctx context.Context, u *User, r ref.Ref, tell Progress
 		return nil, nil, c.fault(ctx, r, err)
 	}
 	k.Documents, k.Image, k.new = nil, r.String(), true
+	if k.Names == nil {
+		k.Names = map[uint32]string{}
+	}
+	k.Names[u.UID] = r.String()
 	if err := json.Unmarshal(out.Bytes(), &k.Documents); err != nil {
 		return nil, nil, &Error{r.Place(), fmt.Errorf("%w: %w", manifest.ErrBroken, err)}
 	}
@@ -146,6 +152,8 @@ func (k *kept) keep(c *Cache, u *User) error {
 	users := &record{Users: k.Users}
 	users.admit(u.UID)
 	k.Users = users.Users
+	maps.DeleteFunc(k.Names, func(uid uint32, _ string) bool { return !slices.Contains(k.Users, uid) })
+	c.bound()
 	return writeJSON(c.imagePath(r.Digest), k)
 }
 
@@ -308,7 +316,7 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 	r := record{Boot: bootID(), Users: []uint32{p.user.UID}}
 	if err := p.unpack(ctx, l, top, got, &r); err != nil {
 		var said *saidError
-		if errors.As(err, &said) && said.status == exitRoom && got < want {
+		if errors.As(err, &said) && said.status == exitRoom && got < min(want, p.Limit) {
 			if others {
 				return errReserved
 			}
@@ -402,15 +410,20 @@ func (c *Cache) publish(dir *os.File, hex string, r record) error {
 	return nil
 }
 
-// settle notes that a layer is on the disk, once it is: no job waits for that.
+// settle notes that a layer is on the disk, once it is, and what is in it: no job waits
+// for that.
 func (c *Cache) settle(hex string) {
 	dir, err := os.Open(c.path(layersDir, hex))
 	if err != nil {
 		return
 	}
 	defer dir.Close()
+	sum, err := c.sum(context.Background(), hex)
+	if err != nil {
+		c.Log.Warn("a layer of a container image cannot be read as it was written: see whether the disk is sound", "layer", hex, "error", err)
+	}
 	if err := unix.Syncfs(int(dir.Fd())); err == nil {
-		err = c.change(hex, func(r *record) { r.Boot = "" })
+		err = c.change(hex, func(r *record) { r.Boot, r.Sum = "", sum })
 		if err != nil {
 			c.Log.Warn("a layer of a container image is pulled again after the next boot", "layer", hex, "error", err)
 		}

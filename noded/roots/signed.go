@@ -12,18 +12,22 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/oci/ref"
 	"github.com/gleaner-hpc/gleaner/oci/sign"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// Signed makes sure that one of the keys has signed a pinned image. What a key was found to
+// ErrUnsigned is returned, wrapped, for an image that none of the keys has signed.
+var ErrUnsigned = sign.ErrUnsigned
+
+// Signed makes sure that one of the keys has signed a pinned image, as some rules want. What a key was found to
 // have signed is kept: an image that is in the cache starts without a registry.
-func (c *Cache) Signed(ctx context.Context, u *User, r ref.Ref, keys []string, tell Progress) error {
+func (c *Cache) Signed(ctx context.Context, u *User, r ref.Ref, keys []string, of spec.RulesOf, tell Progress) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	if err := c.makeDirs(); err != nil {
 		return err
 	}
-	path := c.path(imagesDir, strings.TrimPrefix(r.Digest, "sha256:")+".signed")
+	path := c.signedPath(r.Digest)
 	var known []string // hashes of keys
 	if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &known) == nil {
 		if slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(known, keyHash(key)) }) {
@@ -48,7 +52,7 @@ func (c *Cache) Signed(ctx context.Context, u *User, r ref.Ref, keys []string, t
 			return c.keepSigned(path, append(known, keyHash(key)))
 		}
 	}
-	return &Error{r.Place(), fmt.Errorf("%w (signed in [images]): have it signed with cosign sign --key, or take one that is", err)}
+	return &Error{r.Place(), fmt.Errorf("%w (signed in %s): have it signed with cosign sign --key, or take one that is", err, of)}
 }
 
 func (c *Cache) keepSigned(path string, hashes []string) error {

@@ -100,6 +100,8 @@ func misfitOf(err error) bundle.Misfit {
 		return bundle.Misfit{Property: misfit.Found[0].Property, Reason: misfit.Found[0].String()}
 	case errors.As(err, &room):
 		return bundle.Misfit{Property: "disk", Reason: err.Error()}
+	case errors.Is(err, prepare.ErrNotAdmitted):
+		return bundle.Misfit{Property: "container image", Reason: err.Error()}
 	case errors.Is(err, prepare.ErrOtherAccount), errors.Is(err, container.ErrUser):
 		return bundle.Misfit{Property: "user", Reason: err.Error()}
 	case errors.As(err, &request), errors.As(err, &chosen):

@@ -162,6 +162,8 @@ func (p *alloc) failed(err error) *pb.AllocEnded {
 	case errors.Is(err, prepare.ErrOtherAccount):
 		cause = pb.EndCause_END_CAUSE_OTHER_ACCOUNT
 		p.log.Warn("the job's user is somebody else here: give people the same names and numbers on all nodes", "error", err)
+	case errors.Is(err, prepare.ErrNotAdmitted):
+		cause = pb.EndCause_END_CAUSE_NOT_ADMITTED
 	case errors.Is(err, errImageAway):
 		cause = pb.EndCause_END_CAUSE_IMAGE_AWAY
 		p.log.Warn("the job's image did not come: the controllers try again, or another node", "error", err)

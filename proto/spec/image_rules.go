@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -17,24 +18,41 @@ const (
 	maxKeyBytes      = 4096
 )
 
+// RulesOf says whose rules of images they are.
+type RulesOf string
+
+// Rules of the site are those of cluster.toml; those of a node's owner are for guests there.
+const (
+	SiteRules  RulesOf = "[images]"
+	OwnerRules RulesOf = "the terms of its owner"
+)
+
+// asker is whom to ask for an exception.
+func (r RulesOf) asker() string {
+	if r == OwnerRules {
+		return "the owner"
+	}
+	return "an administrator"
+}
+
 // ImageProblem says which rule keeps a job from having an image, and what would satisfy
 // it; "" = none. The image is pinned, as in JobSpec.
-func ImageProblem(rules *pb.ImageRules, image string) string {
+func ImageProblem(rules *pb.ImageRules, of RulesOf, image string) string {
 	place, digest := placeOf(image)
 	if slices.Contains(rules.GetBarred(), digest) {
-		return fmt.Sprintf("the image %s is barred (barred in [images]): take another version of it", digest)
+		return fmt.Sprintf("the image %s is barred (barred in %s): take another version of it", digest, of)
 	}
 	for _, pattern := range rules.GetDeny() {
 		if matchesImage(pattern, place) {
-			return fmt.Sprintf("%s is refused by %q (deny in [images]): take an image from elsewhere", place, pattern)
+			return fmt.Sprintf("%s is refused by %q (deny in %s): take an image from elsewhere", place, pattern, of)
 		}
 	}
 	allow := rules.GetAllow()
 	if len(allow) > 0 && !slices.ContainsFunc(allow, func(pattern string) bool { return matchesImage(pattern, place) }) {
-		return fmt.Sprintf("%s is not among %s (allow in [images]): take an image from there, or ask an administrator to allow it", place, strings.Join(allow, ", "))
+		return fmt.Sprintf("%s is not among %s (allow in %s): take an image from there, or ask %s to allow it", place, strings.Join(allow, ", "), of, of.asker())
 	}
 	if len(ImageKeys(rules, image)) > 0 && !strings.HasPrefix(image, "docker://") {
-		return fmt.Sprintf("%s must be signed (signed in [images]), and only images of registries have signatures: push it to one, and sign it", place)
+		return fmt.Sprintf("%s must be signed (signed in %s), and only images of registries have signatures: push it to one, and sign it", place, of)
 	}
 	return ""
 }
@@ -75,7 +93,29 @@ func matchesImage(pattern, place string) bool {
 	return compiled.MatchString(place) || compiled.MatchString(name)
 }
 
+// patterns are those that were compiled lately: rules are asked for many jobs.
+var patterns = struct {
+	sync.Mutex
+	known map[string]*regexp.Regexp
+}{known: map[string]*regexp.Regexp{}}
+
 func imagePattern(pattern string) (*regexp.Regexp, error) {
+	patterns.Lock()
+	defer patterns.Unlock()
+	if known := patterns.known[pattern]; known != nil {
+		return known, nil
+	}
+	compiled, err := compilePattern(pattern)
+	if err == nil {
+		if len(patterns.known) >= MaxImagePatterns*4 {
+			clear(patterns.known)
+		}
+		patterns.known[pattern] = compiled
+	}
+	return compiled, err
+}
+
+func compilePattern(pattern string) (*regexp.Regexp, error) {
 	var out strings.Builder
 	out.WriteString("^")
 	for part := range strings.SplitSeq(strings.ReplaceAll(pattern, "**", "\x00"), "") {

@@ -30,15 +30,18 @@ func TestImageProblem(t *testing.T) {
 		if !strings.Contains(image, "@") {
 			image += digest
 		}
-		got := ImageProblem(rules, image)
+		got := ImageProblem(rules, SiteRules, image)
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", image, got, want)
 		}
 	}
+	if got := ImageProblem(rules, OwnerRules, "docker://lab.example/old/a:1"+digest); !strings.Contains(got, "(deny in the terms of its owner)") {
+		t.Errorf("the owner's rule: %q", got)
+	}
 	if keys := ImageKeys(rules, "docker://lab.example/signed/x:1"+digest); len(keys) != 1 {
 		t.Errorf("%v", keys)
 	}
-	if ImageProblem(nil, "docker://x/y"+digest) != "" {
+	if ImageProblem(nil, SiteRules, "docker://x/y"+digest) != "" {
 		t.Error("without rules an image is refused")
 	}
 }
@@ -53,7 +56,7 @@ func FuzzImageRules(f *testing.F) {
 				t.Errorf("%q is accepted, and matches nothing: %v", pattern, err)
 			}
 		}
-		ImageProblem(rules, image)
+		ImageProblem(rules, SiteRules, image)
 	})
 }
 

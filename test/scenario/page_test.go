@@ -66,7 +66,11 @@ func (p *page) read(line string) {
 		}
 	case line == "```":
 		if p.fence == "toml " && p.file != "" {
-			p.ts.Check(os.WriteFile(p.ts.MkAbs(p.file), []byte(p.content.String()), 0o644))
+			content := p.content.String()
+			if registry := p.ts.Getenv("REGISTRY"); registry != "" {
+				content = strings.ReplaceAll(content, registryOnPage, registry)
+			}
+			p.ts.Check(os.WriteFile(p.ts.MkAbs(p.file), []byte(content), 0o644))
 			p.file = ""
 		}
 		p.content.Reset()
@@ -85,8 +89,18 @@ func (p *page) read(line string) {
 	p.out.WriteString(line + "\n")
 }
 
+// On a page, the story's registry has this name, and a digest is not written out: both are
+// others each time.
+const registryOnPage, digestOnPage = "registry.lab.example", "sha256:…"
+
+var anyDigest = regexp.MustCompile(`sha256:[0-9a-f]{12,64}`)
+
 // answer runs a line as a user, "" = root, and returns all that it prints.
 func (p *page) answer(user, line string) string {
+	registry := p.ts.Getenv("REGISTRY")
+	if registry != "" {
+		line = strings.ReplaceAll(line, registryOnPage, registry)
+	}
 	command := exec.Command("sh", "-c", line)
 	if user != "" {
 		command = exec.Command("as", user, "sh", "-c", line)
@@ -100,6 +114,9 @@ func (p *page) answer(user, line string) string {
 	out, err := command.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
 		p.ts.Fatalf("%s: %v", line, err)
+	}
+	if registry != "" {
+		out = []byte(strings.ReplaceAll(anyDigest.ReplaceAllString(string(out), digestOnPage), registry, registryOnPage))
 	}
 	var text strings.Builder
 	for printed := range strings.Lines(string(out)) {

@@ -71,7 +71,7 @@ func later() []option.Option {
 		{Long: "federation", Ignored: one}, {Long: "local", Ignored: one},
 		{Long: "completion", Short: 'c', Later: "there is one record of each job, which gacct shows without this option"},
 		{Long: "file", Short: 'f', Argument: "file", Later: "leave the option out: the controllers have the history"},
-		{Long: "batch-script", Short: 'B', Later: "gcontrol write batch_script JOB has it as long as the job is remembered (MinJobAge)"},
+		{Long: "batch-script", Short: 'B', Later: "gcontrol write batch_script JOB writes it as long as the job is remembered (MinJobAge)"},
 		{Long: "env-vars", Later: "the environment of a job is not kept"},
 		{Long: "flags", Short: 'F', Argument: "flags", Later: "leave the option out"},
 		{Long: "associations", Short: 'x', Argument: "ids", Later: "use --accounts and --user"},

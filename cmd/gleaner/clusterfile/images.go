@@ -1,6 +1,11 @@
 package clusterfile
 
 import (
+	"bytes"
+	"errors"
+
+	"github.com/pelletier/go-toml/v2"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -14,6 +19,23 @@ type imagesFile struct {
 		Images []string `toml:"images"`
 		Keys   []string `toml:"keys"`
 	} `toml:"signed"`
+}
+
+// ParseImages reads a file that has [images] of cluster.toml and nothing else: an owner's
+// rules for guests.
+func ParseImages(text []byte) (*pb.ImageRules, error) {
+	var file struct {
+		Images imagesFile `toml:"images"`
+	}
+	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil {
+		return nil, tomlError(err)
+	}
+	rules, err := file.Images.rules()
+	if err == nil && rules == nil {
+		err = errors.New("there are no rules in it: write [images] and allow = [...], as in cluster.toml")
+	}
+	return rules, err
 }
 
 // rules are nil if every image is allowed.

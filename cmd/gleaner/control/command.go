@@ -27,6 +27,7 @@ func Command() *option.Command {
 			{Name: "hold IDS", Help: "keep jobs from starting; IDS are 12,13_4,15_[1-5], or jobname=NAME. What an administrator holds of somebody else only an administrator releases. A job that runs continues, and is held when it waits again"},
 			{Name: "uhold IDS", Help: "the same, but the user may release it"},
 			{Name: "release IDS", Help: "let held jobs start; a priority that was set is computed again"},
+			{Name: "write batch_script ID [FILE]", Help: "write a job's script, as it was submitted, into FILE, or slurm-ID.sh; - is standard output"},
 			{Name: "requeue [Incomplete] IDS", Help: "end the present run and wait again, at once and with no age; Incomplete leaves jobs alone that are over. What depended on the end of a job that is over stays as it was decided"},
 			{Name: "requeuehold [Incomplete] [State=SpecialExit] IDS", Help: "the same, and held until it is released; SpecialExit shows it as SPECIAL_EXIT"},
 			{Name: "checkpoint IDS [--no-wait]", Help: "save the processes of jobs that run, which continue; and say how large the images are, and for how long they were frozen. What cannot be saved is said at once; show job says it before (Checkpointable)"},

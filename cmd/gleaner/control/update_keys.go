@@ -64,6 +64,8 @@ var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 	"network":           changeNetwork,
 	"reservationname":   changeReservation,
 	"reservation":       changeReservation,
+	"mailtype":          changeMailType,
+	"mailuser":          changeMailUser,
 	"checkpoint":        func(c *pb.JobChange, v string) error { return changeText(&c.Checkpoint, v) },
 }
 
@@ -71,7 +73,7 @@ var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 var laterJobKeys = map[string]string{
 	"admincomment": "use Comment", "burstbuffer": "there are no burst buffers", "clusters": "this cluster is the only one",
 	"clusterfeatures": "this cluster is the only one", "contiguous": "name the nodes with ReqNodeList", "corespec": option.LeaveOut,
-	"delayboot": option.LeaveOut, "endtime": "give TimeLimit", "mailtype": "give --mail-type when submitting", "mailuser": "give --mail-user when submitting",
+	"delayboot": option.LeaveOut, "endtime": "give TimeLimit",
 	"mincpusnode": "give CPUsPerTask and TasksPerNode", "timemin": "give TimeLimit", "nodelist": "a job that runs keeps its nodes",
 	"numcpus": "give NumTasks and CPUsPerTask", "prefer": "give Features", "reboot": option.LeaveOut, "reqcores": "give CPUsPerTask", "reqsockets": "give CPUsPerTask",
 	"reqthreads": "give CPUsPerTask", "sitefactor": "give Priority, or Nice", "stdout": "cancel the job and submit it again",
@@ -102,6 +104,23 @@ func changeHosts(field **string, value string) error {
 		return err
 	}
 	return changeText(field, value)
+}
+
+func changeMailType(c *pb.JobChange, value string) error {
+	types, err := spec.ParseMailTypes(value)
+	if err != nil {
+		return err
+	}
+	c.MailTypes = proto.Uint32(uint32(types))
+	return nil
+}
+
+func changeMailUser(c *pb.JobChange, value string) error {
+	users, err := spec.ParseMailUsers(value)
+	if err != nil {
+		return err
+	}
+	return changeText(&c.MailUser, strings.Join(users, ","))
 }
 
 func changeCount(field **uint32, value string, least uint64) error {

@@ -57,6 +57,8 @@ func TestUpdateJob(t *testing.T) {
 		"Licenses=abaqus:2,matlab":    {Licenses: clienttest.Ptr("abaqus:2,matlab")},
 		"Licenses=":                   {Licenses: clienttest.Ptr("")},
 		"Switches=2@1:00":             {Switches: clienttest.Ptr(uint32(2)), SwitchesWaitS: clienttest.Ptr(uint32(60))},
+		"MailType=END,FAIL":           {MailTypes: clienttest.Ptr(uint32(spec.MailEnd | spec.MailFail))},
+		"MailType=none MailUser=ada":  {MailTypes: clienttest.Ptr(uint32(0)), MailUser: clienttest.Ptr("ada")},
 		"Switches=0":                  {Switches: clienttest.Ptr(uint32(0)), SwitchesWaitS: clienttest.Ptr(uint32(0))},
 		"ResetAccrueTime":             {ResetAccrueTime: true},
 	} {

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -80,14 +81,24 @@ func Pin(job *pb.JobSpec) error {
 	if job.GetImage() == "" {
 		return nil
 	}
-	if _, err := ref.ParsePinned(job.Image); err == nil {
-		return nil
-	}
-	program, err := findGoci()
+	pinned, err := PinImage(job.Image)
 	if err != nil {
 		return option.Fail(1, "--%s: %w", OptImage, err)
 	}
-	cmd := exec.Command(program, "pin", job.Image)
+	job.Image = pinned
+	return nil
+}
+
+// PinImage does that for the name of an image.
+func PinImage(image string) (string, error) {
+	if _, err := ref.ParsePinned(image); err == nil {
+		return image, nil
+	}
+	program, err := findGoci()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(program, "pin", image)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	pinned, err := cmd.Output()
@@ -96,10 +107,9 @@ func Pin(job *pb.JobSpec) error {
 		if why == "" {
 			why = err.Error()
 		}
-		return option.Fail(1, "--%s: %s", OptImage, why)
+		return "", errors.New(why)
 	}
-	job.Image = strings.TrimSpace(string(pinned))
-	return nil
+	return strings.TrimSpace(string(pinned)), nil
 }
 
 // findGoci looks beside this program, whatever link led to it, and where packages have

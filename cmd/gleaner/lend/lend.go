@@ -101,7 +101,7 @@ func print(inv *option.Invocation, shape show.JSONShape, nodes []*pb.Node, reque
 		}
 		return show.WriteJSON(inv, shape, "lending", records)
 	}
-	layout, err := show.LendingTable.ParseShort("%#N %#o %#l %#u %#n %#g %#a %#m %#t %#w %#i %#W %#p %#x %#k %h")
+	layout, err := show.LendingTable.ParseShort("%#N %#o %#l %#u %#n %#g %#a %#I %#m %#t %#w %#i %#W %#p %#x %#k %h")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clusterfile"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -31,6 +33,7 @@ func readTerms(inv *option.Invocation, request *pb.SetLendingRequest) error {
 		{"notice", "notice_ms", readNotice},
 		{"gpus", "gpu_percent", readPercent},
 		{"accounts", "accounts", readAccounts},
+		{"images", "image_rules", readImages},
 		{"guest-memory", "guest_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestMemoryBytes })},
 		{"guest-tmp", "guest_tmp_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestTmpBytes })},
 		{"guest-network", "guest_network_bytes", rateInto(func(l *pb.Lending) *uint64 { return &l.GuestNetworkBytes }, "guests cannot be kept off the network like this")},
@@ -101,6 +104,21 @@ func readAccounts(inv *option.Invocation, long string, terms *pb.Lending) error 
 			return inv.Fail("--accounts=%s: name accounts, as in a,b, or type all; --hours=never lends to nobody", inv.Text(long))
 		}
 		terms.Accounts = append(terms.Accounts, name)
+	}
+	return nil
+}
+
+// readImages reads which container images guests may have.
+func readImages(inv *option.Invocation, long string, terms *pb.Lending) error {
+	if strings.EqualFold(inv.Text(long), all) {
+		return nil
+	}
+	text, err := console.ReadFile(inv.Context, inv.Text(long), clusterfile.MaxBytes)
+	if err != nil {
+		return inv.Fail("--images=%s: %w: name a file with [images], or type all", inv.Text(long), console.Reason(err))
+	}
+	if terms.ImageRules, err = clusterfile.ParseImages(text); err != nil {
+		return inv.Fail("--images=%s: %w", inv.Text(long), err)
 	}
 	return nil
 }

@@ -88,6 +88,7 @@ var LendingTable = format.NewTable([]format.Field[*LendingRow]{
 	lendingField('n', "NOTICE", func(r *LendingRow) string { return PromiseText(int64(r.Terms.GetNoticeMs())) }),
 	lendingField('g', "GPUS", func(r *LendingRow) string { return fmt.Sprintf("%d%%", r.Terms.GetGpuPercent()) }),
 	lendingField('a', "ACCOUNTS", func(r *LendingRow) string { return accountsText(r.Terms) }),
+	lendingField('I', "IMAGES", func(r *LendingRow) string { return imageRulesWord(r.Terms.GetImageRules()) }),
 	lendingField('m', "MEMORY", func(r *LendingRow) string { return boundText(r.Terms.GetGuestMemoryBytes()) }),
 	lendingField('t', "TMP", func(r *LendingRow) string { return boundText(r.Terms.GetGuestTmpBytes()) }),
 	lendingField('w', "NETWORK", func(r *LendingRow) string { return rateText(r.Terms.GetGuestNetworkBytes()) }),
@@ -115,6 +116,59 @@ func accountsText(terms *pb.Lending) string {
 		return "all"
 	}
 	return strings.Join(terms.GetAccounts(), ",")
+}
+
+// imageRulesWord says whether guests may have all container images that the site allows.
+func imageRulesWord(rules *pb.ImageRules) string {
+	if rules == nil {
+		return "all"
+	}
+	return "rules"
+}
+
+// imageRulesText are the rules themselves, but for the keys.
+func imageRulesText(rules *pb.ImageRules) string {
+	if rules == nil {
+		return "all"
+	}
+	var parts []string
+	add := func(word string, list []string) {
+		if len(list) > 0 {
+			parts = append(parts, word+":"+strings.Join(list, ","))
+		}
+	}
+	add("allow", rules.GetAllow())
+	add("deny", rules.GetDeny())
+	add("barred", rules.GetBarred())
+	for _, signed := range rules.GetSigned() {
+		add("signed", signed.GetImages())
+	}
+	return strings.Join(parts, ";")
+}
+
+// ImageRulesJSON are rules of container images. The keys are public.
+type ImageRulesJSON struct {
+	Allow  []string           `json:"allow"` // empty = all
+	Deny   []string           `json:"deny"`
+	Barred []string           `json:"barred"`
+	Signed []SignedImagesJSON `json:"signed"`
+}
+
+// SignedImagesJSON must be signed by one of the keys.
+type SignedImagesJSON struct {
+	Images []string `json:"images"`
+	Keys   []string `json:"keys"`
+}
+
+func imageRulesJSON(rules *pb.ImageRules) *ImageRulesJSON {
+	if rules == nil {
+		return nil
+	}
+	out := &ImageRulesJSON{append([]string{}, rules.GetAllow()...), append([]string{}, rules.GetDeny()...), append([]string{}, rules.GetBarred()...), []SignedImagesJSON{}}
+	for _, signed := range rules.GetSigned() {
+		out.Signed = append(out.Signed, SignedImagesJSON{signed.GetImages(), signed.GetKeys()})
+	}
+	return out
 }
 
 func boundText(bytes uint64) string {
@@ -156,26 +210,27 @@ func hoursText(terms *pb.Lending) string {
 
 // LendingJSON are the terms of a node as JSON. A limit that is not there is null.
 type LendingJSON struct {
-	Node              string   `json:"node"`
-	Owner             string   `json:"owner"`
-	Lent              string   `json:"lent"`     // yes, no, partly
-	UntilMs           int64    `json:"until_ms"` // until when that is so; 0 = nobody knows
-	Default           bool     `json:"default"`  // nothing was set
-	NoticeMs          uint32   `json:"notice_ms"`
-	Hours             string   `json:"hours"`
-	TimeZone          string   `json:"time_zone"`
-	GpuPercent        uint32   `json:"gpu_percent"`
-	Accounts          []string `json:"accounts"` // empty = all
-	ParkedMemoryBytes *uint64  `json:"parked_memory_bytes"`
-	GuestMemoryBytes  *uint64  `json:"guest_memory_bytes"`
-	GuestTmpBytes     *uint64  `json:"guest_tmp_bytes"`
-	GuestNetworkBytes *uint64  `json:"guest_network_bytes"` // in a second, each way
-	GuestIOBytes      *uint64  `json:"guest_io_bytes"`      // likewise, of each disk
-	GuestPowerWatts   *uint32  `json:"guest_power_watts"`   // of each GPU
-	MaxUnsavedS       *uint32  `json:"max_unsaved_s"`
-	Kill              bool     `json:"kill"` // guests without a bound may run, and are killed
-	By                string   `json:"by"`
-	AtMs              int64    `json:"at_ms"`
+	Node              string          `json:"node"`
+	Owner             string          `json:"owner"`
+	Lent              string          `json:"lent"`     // yes, no, partly
+	UntilMs           int64           `json:"until_ms"` // until when that is so; 0 = nobody knows
+	Default           bool            `json:"default"`  // nothing was set
+	NoticeMs          uint32          `json:"notice_ms"`
+	Hours             string          `json:"hours"`
+	TimeZone          string          `json:"time_zone"`
+	GpuPercent        uint32          `json:"gpu_percent"`
+	Accounts          []string        `json:"accounts"` // empty = all
+	ParkedMemoryBytes *uint64         `json:"parked_memory_bytes"`
+	GuestMemoryBytes  *uint64         `json:"guest_memory_bytes"`
+	GuestTmpBytes     *uint64         `json:"guest_tmp_bytes"`
+	GuestNetworkBytes *uint64         `json:"guest_network_bytes"` // in a second, each way
+	GuestIOBytes      *uint64         `json:"guest_io_bytes"`      // likewise, of each disk
+	GuestPowerWatts   *uint32         `json:"guest_power_watts"`   // of each GPU
+	MaxUnsavedS       *uint32         `json:"max_unsaved_s"`
+	ImageRules        *ImageRulesJSON `json:"image_rules"` // null = all that the site allows
+	Kill              bool            `json:"kill"`        // guests without a bound may run, and are killed
+	By                string          `json:"by"`
+	AtMs              int64           `json:"at_ms"`
 }
 
 // LendingJSONOf is a row as JSON.
@@ -185,7 +240,7 @@ func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
 		Node: row.Node.GetName(), Owner: row.Node.GetOwnerAccount(), Default: row.Node.GetLending() == nil, NoticeMs: t.GetNoticeMs(), Hours: t.GetHours(), TimeZone: t.GetTimeZone(),
 		GpuPercent: t.GetGpuPercent(), Accounts: append([]string{}, t.GetAccounts()...), ParkedMemoryBytes: limitOrNull(t.GetParkedMemoryBytes()),
 		GuestMemoryBytes: limitOrNull(t.GetGuestMemoryBytes()), GuestTmpBytes: limitOrNull(t.GetGuestTmpBytes()), By: t.GetBy(), AtMs: t.GetAtMs(),
-		Kill: t.GetUnbounded(),
+		Kill: t.GetUnbounded(), ImageRules: imageRulesJSON(t.GetImageRules()),
 	}
 	if t.GetGuestNetworkBytes() != 0 {
 		record.GuestNetworkBytes = &t.GuestNetworkBytes
@@ -218,6 +273,9 @@ func nodeLending(r *Record, node *pb.Node, view *View) {
 	}
 	r.Line(Item("LendingHours", hoursText(terms)), Item("Notice", PromiseText(int64(terms.GetNoticeMs()))), Item("GuestGPUs", fmt.Sprintf("%d%%", terms.GetGpuPercent())),
 		Item("GuestAccounts", accountsText(terms)))
+	if terms.GetImageRules() != nil {
+		r.Line(Item("GuestImages", imageRulesText(terms.GetImageRules())))
+	}
 	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("GuestNetwork", rateText(terms.GetGuestNetworkBytes())),
 		Item("GuestIO", rateText(terms.GetGuestIoBytes())), Item("GuestPower", powerText(terms.GetGuestPowerWatts())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
 		Item("MaxUnsavedTime", maxTimeText(terms.GetMaxUnsavedS())), Item("LendingSetBy", OrNull(terms.GetBy())), Item("LendingSetTime", view.Stamp(terms.GetAtMs(), "Unknown")))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +25,19 @@ import (
 
 // Roots is a node's cache of container images.
 func Roots(s *bundle.Settings) *roots.Cache {
-	return &roots.Cache{Dir: s.Roots.Dir, Program: s.Roots.Program, Limit: int64(s.Roots.LimitBytes), FirstID: container.HostIDBase}
+	return &roots.Cache{Dir: s.Roots.Dir, Program: s.Roots.Program, Limit: int64(s.Roots.LimitBytes), FirstID: container.HostIDBase, Group: imagesGroup(s)}
+}
+
+// ImagesGroup is the name of the group of what fetches and unpacks container images, beside
+// those of allocations.
+const ImagesGroup = "container-images"
+
+// imagesGroup is its path.
+func imagesGroup(s *bundle.Settings) string {
+	if s.CgroupParent == "" {
+		return ""
+	}
+	return path.Join(s.CgroupParent, ImagesGroup)
 }
 
 // RootUser is who brings a job's root.
@@ -42,15 +56,12 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 	if err != nil {
 		return nil, BadRequest("--image: %v", err)
 	}
-	if problem := spec.ImageProblem(j.Order.ImageRules, s.Image); problem != "" {
-		return nil, BadRequest("--image: %s", problem)
-	}
 	cache := Roots(j.Settings)
 	cache.Log = j.Log
-	if err := cache.Signed(ctx, RootUser(j.Order), named, spec.ImageKeys(j.Order.ImageRules, s.Image), j.tell); err != nil {
-		return nil, j.rootFault(err)
+	if err := j.checkImage(ctx, cache, named); err != nil {
+		return nil, err
 	}
-	if j.root, err = cache.Root(ctx, RootUser(j.Order), named, j.tell); err != nil {
+	if j.root, err = cache.Root(ctx, j.rootUser(), named, j.tell); err != nil {
 		return nil, j.rootFault(err)
 	}
 	j.tell("")
@@ -69,6 +80,32 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 	return root, nil
 }
 
+// ErrNotAdmitted is returned, wrapped, for an image that the node's owner does not admit.
+var ErrNotAdmitted = errors.New("the owner of the node does not admit it")
+
+// checkImage compares the job's image with the site's rules, and with those of the node's
+// owner if the job is a guest.
+func (j *Job) checkImage(ctx context.Context, cache *roots.Cache, named ref.Ref) error {
+	image := j.Order.Spec.Image
+	if problem := spec.ImageProblem(j.Order.ImageRules, spec.SiteRules, image); problem != "" {
+		return BadRequest("--image: %s", problem)
+	}
+	if problem := spec.ImageProblem(j.Order.OwnerImageRules, spec.OwnerRules, image); problem != "" {
+		return fmt.Errorf("--image: %w on node %s: %s", ErrNotAdmitted, j.Order.Node, problem)
+	}
+	if err := cache.Signed(ctx, j.rootUser(), named, spec.ImageKeys(j.Order.ImageRules, image), spec.SiteRules, j.tell); err != nil {
+		return j.rootFault(err)
+	}
+	err := cache.Signed(ctx, j.rootUser(), named, spec.ImageKeys(j.Order.OwnerImageRules, image), spec.OwnerRules, j.tell)
+	if errors.Is(err, roots.ErrUnsigned) {
+		return fmt.Errorf("--image: %w on node %s: %w", ErrNotAdmitted, j.Order.Node, err)
+	}
+	if err != nil {
+		return j.rootFault(err)
+	}
+	return nil
+}
+
 // rootFault says whose fault an error about an image is.
 func (j *Job) rootFault(err error) error {
 	var fault *roots.Error
@@ -76,6 +113,32 @@ func (j *Job) rootFault(err error) error {
 		return BadRequest("%v, on node %s", err, j.Order.Node)
 	}
 	return err
+}
+
+// Ahead brings the container image of an order before a job needs it, as a job of the
+// order's user would.
+func Ahead(ctx context.Context, s *bundle.Settings, order *pb.StartAlloc, log *slog.Logger, tell func(string)) (*roots.Root, error) {
+	j := &Job{Order: order, Settings: s, Log: log, User: userOf(order.Owner), Tell: tell}
+	if err := j.CheckAccounts(ctx); err != nil {
+		return nil, err
+	}
+	named, err := ref.ParsePinned(order.GetSpec().GetImage())
+	if err != nil {
+		return nil, err
+	}
+	cache := Roots(s)
+	cache.Log = log
+	if err := j.checkImage(ctx, cache, named); err != nil {
+		return nil, err
+	}
+	return cache.Root(ctx, j.rootUser(), named, j.tell)
+}
+
+// rootUser is who brings the job's root, with the groups that the user has on this node.
+func (j *Job) rootUser() *roots.User {
+	u := RootUser(j.Order)
+	u.Identity = j.User.Identity()
+	return u
 }
 
 // openMount opens what the user wants to see in the image: a directory or a file.

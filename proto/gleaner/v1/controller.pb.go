@@ -4239,7 +4239,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x18gleaner/v1/history.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x1fgleaner/v1/containerimage.proto\x1a\x18gleaner/v1/history.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -4598,7 +4598,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\x9c\x1b\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\xfa\x1b\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -4646,7 +4646,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"ListLimits\x12\x1d.gleaner.v1.ListLimitsRequest\x1a\x1e.gleaner.v1.ListLimitsResponse0\x01\x12E\n" +
 	"\bSaveJobs\x12\x1b.gleaner.v1.SaveJobsRequest\x1a\x1c.gleaner.v1.SaveJobsResponse\x12B\n" +
-	"\x06Attach\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01\x12]\n" +
+	"\x06Attach\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01\x12\\\n" +
+	"\x0fContainerImages\x12\".gleaner.v1.ContainerImagesRequest\x1a#.gleaner.v1.ContainerImagesResponse0\x01\x12]\n" +
 	"\x10ListCertificates\x12#.gleaner.v1.ListCertificatesRequest\x1a$.gleaner.v1.ListCertificatesResponse\x12c\n" +
 	"\x12RevokeCertificates\x12%.gleaner.v1.RevokeCertificatesRequest\x1a&.gleaner.v1.RevokeCertificatesResponse\x12]\n" +
 	"\x10RenewCertificate\x12#.gleaner.v1.RenewCertificateRequest\x1a$.gleaner.v1.RenewCertificateResponse\x12c\n" +
@@ -4762,31 +4763,33 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ListLicensesRequest)(nil),        // 92: gleaner.v1.ListLicensesRequest
 	(*ListLimitsRequest)(nil),          // 93: gleaner.v1.ListLimitsRequest
 	(*TunnelMessage)(nil),              // 94: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 95: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 96: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 97: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 98: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 99: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 100: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 101: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 102: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 103: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 104: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 105: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 106: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 107: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 108: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 109: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 110: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 111: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 112: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 113: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 114: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 115: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 116: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 117: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 118: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 119: gleaner.v1.RecordCertificatesResponse
+	(*ContainerImagesRequest)(nil),     // 95: gleaner.v1.ContainerImagesRequest
+	(*ListCertificatesRequest)(nil),    // 96: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 97: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 98: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 99: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 100: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 101: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 102: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 103: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 104: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 105: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 106: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 107: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 108: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 109: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 110: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 111: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 112: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 113: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 114: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 115: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 116: gleaner.v1.ListLimitsResponse
+	(*ContainerImagesResponse)(nil),    // 117: gleaner.v1.ContainerImagesResponse
+	(*ListCertificatesResponse)(nil),   // 118: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 119: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 120: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 121: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	63,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4892,55 +4895,57 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	93,  // 100: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
 	19,  // 101: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
 	94,  // 102: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	95,  // 103: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	96,  // 104: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	97,  // 105: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	98,  // 106: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 107: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 108: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 109: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 110: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 111: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 112: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 113: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 114: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 115: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 116: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 117: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 118: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 119: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 120: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 121: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	99,  // 122: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	100, // 123: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	101, // 124: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	102, // 125: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	51,  // 126: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	54,  // 127: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	57,  // 128: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	59,  // 129: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	103, // 130: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	104, // 131: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	105, // 132: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	106, // 133: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	107, // 134: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	108, // 135: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	87,  // 136: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	109, // 137: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	110, // 138: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	111, // 139: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	112, // 140: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	113, // 141: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	114, // 142: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	115, // 143: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 144: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	94,  // 145: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	116, // 146: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	117, // 147: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	118, // 148: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	119, // 149: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	107, // [107:150] is the sub-list for method output_type
-	64,  // [64:107] is the sub-list for method input_type
+	95,  // 103: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
+	96,  // 104: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	97,  // 105: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	98,  // 106: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	99,  // 107: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 108: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 109: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 110: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 111: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 112: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 113: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 114: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 115: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 116: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 117: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 118: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 119: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 120: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 121: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 122: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	100, // 123: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	101, // 124: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	102, // 125: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	103, // 126: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	51,  // 127: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	54,  // 128: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	57,  // 129: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	59,  // 130: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	104, // 131: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	105, // 132: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	106, // 133: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	107, // 134: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	108, // 135: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	109, // 136: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	87,  // 137: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	110, // 138: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	111, // 139: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	112, // 140: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	113, // 141: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	114, // 142: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	115, // 143: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	116, // 144: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 145: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	94,  // 146: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	117, // 147: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
+	118, // 148: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	119, // 149: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	120, // 150: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	121, // 151: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	108, // [108:152] is the sub-list for method output_type
+	64,  // [64:108] is the sub-list for method input_type
 	64,  // [64:64] is the sub-list for extension type_name
 	64,  // [64:64] is the sub-list for extension extendee
 	0,   // [0:64] is the sub-list for field type_name
@@ -4953,6 +4958,7 @@ func file_gleaner_v1_controller_proto_init() {
 	}
 	file_gleaner_v1_accounting_proto_init()
 	file_gleaner_v1_certificate_proto_init()
+	file_gleaner_v1_containerimage_proto_init()
 	file_gleaner_v1_history_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_lending_proto_init()

@@ -66,6 +66,7 @@ const (
 	Controller_ListLimits_FullMethodName         = "/gleaner.v1.Controller/ListLimits"
 	Controller_SaveJobs_FullMethodName           = "/gleaner.v1.Controller/SaveJobs"
 	Controller_Attach_FullMethodName             = "/gleaner.v1.Controller/Attach"
+	Controller_ContainerImages_FullMethodName    = "/gleaner.v1.Controller/ContainerImages"
 	Controller_ListCertificates_FullMethodName   = "/gleaner.v1.Controller/ListCertificates"
 	Controller_RevokeCertificates_FullMethodName = "/gleaner.v1.Controller/RevokeCertificates"
 	Controller_RenewCertificate_FullMethodName   = "/gleaner.v1.Controller/RenewCertificate"
@@ -159,6 +160,10 @@ type ControllerClient interface {
 	// the step protocol (proto/step). FAILED_PRECONDITION: the job does not run.
 	// It ends when the job is saved: sessions continue, and are attached to again.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelMessage, TunnelMessage], error)
+	// ContainerImages lists, pulls, examines or removes container images in the caches of
+	// nodes. Each node's words come as it says them. Users see and pull what is theirs;
+	// operators, administrators and the node's owner see all of it, and remove.
+	ContainerImages(ctx context.Context, in *ContainerImagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ContainerImagesResponse], error)
 	// Certificates that the authority has issued: administrators may list them, with
 	// holder and end; root revokes them on a controller's host.
 	// RenewCertificate is for their holders, RecordCertificates for controllers.
@@ -653,6 +658,25 @@ func (c *controllerClient) Attach(ctx context.Context, opts ...grpc.CallOption) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_AttachClient = grpc.BidiStreamingClient[TunnelMessage, TunnelMessage]
 
+func (c *controllerClient) ContainerImages(ctx context.Context, in *ContainerImagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ContainerImagesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[11], Controller_ContainerImages_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ContainerImagesRequest, ContainerImagesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ContainerImagesClient = grpc.ServerStreamingClient[ContainerImagesResponse]
+
 func (c *controllerClient) ListCertificates(ctx context.Context, in *ListCertificatesRequest, opts ...grpc.CallOption) (*ListCertificatesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListCertificatesResponse)
@@ -780,6 +804,10 @@ type ControllerServer interface {
 	// the step protocol (proto/step). FAILED_PRECONDITION: the job does not run.
 	// It ends when the job is saved: sessions continue, and are attached to again.
 	Attach(grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]) error
+	// ContainerImages lists, pulls, examines or removes container images in the caches of
+	// nodes. Each node's words come as it says them. Users see and pull what is theirs;
+	// operators, administrators and the node's owner see all of it, and remove.
+	ContainerImages(*ContainerImagesRequest, grpc.ServerStreamingServer[ContainerImagesResponse]) error
 	// Certificates that the authority has issued: administrators may list them, with
 	// holder and end; root revokes them on a controller's host.
 	// RenewCertificate is for their holders, RecordCertificates for controllers.
@@ -913,6 +941,9 @@ func (UnimplementedControllerServer) SaveJobs(context.Context, *SaveJobsRequest)
 }
 func (UnimplementedControllerServer) Attach(grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]) error {
 	return status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedControllerServer) ContainerImages(*ContainerImagesRequest, grpc.ServerStreamingServer[ContainerImagesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ContainerImages not implemented")
 }
 func (UnimplementedControllerServer) ListCertificates(context.Context, *ListCertificatesRequest) (*ListCertificatesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListCertificates not implemented")
@@ -1564,6 +1595,17 @@ func _Controller_Attach_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_AttachServer = grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]
 
+func _Controller_ContainerImages_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ContainerImagesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ContainerImages(m, &grpc.GenericServerStream[ContainerImagesRequest, ContainerImagesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ContainerImagesServer = grpc.ServerStreamingServer[ContainerImagesResponse]
+
 func _Controller_ListCertificates_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListCertificatesRequest)
 	if err := dec(in); err != nil {
@@ -1828,6 +1870,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Controller_Attach_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "ContainerImages",
+			Handler:       _Controller_ContainerImages_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "gleaner/v1/controller.proto",

@@ -3290,8 +3290,10 @@ type JobChange struct {
 	ResetAccrueTime         bool         `protobuf:"varint,34,opt,name=reset_accrue_time,json=resetAccrueTime,proto3" json:"reset_accrue_time,omitempty"`
 	Network                 *Network     `protobuf:"varint,35,opt,name=network,proto3,enum=gleaner.v1.Network,oneof" json:"network,omitempty"` // host or private
 	TmpPerNodeBytes         *uint64      `protobuf:"varint,36,opt,name=tmp_per_node_bytes,json=tmpPerNodeBytes,proto3,oneof" json:"tmp_per_node_bytes,omitempty"`
-	Reservations            *string      `protobuf:"bytes,37,opt,name=reservations,proto3,oneof" json:"reservations,omitempty"` // separated by commas; "" = none
-	Checkpoint              *string      `protobuf:"bytes,38,opt,name=checkpoint,proto3,oneof" json:"checkpoint,omitempty"`     // the mode, as in CheckpointPolicy
+	Reservations            *string      `protobuf:"bytes,37,opt,name=reservations,proto3,oneof" json:"reservations,omitempty"`             // separated by commas; "" = none
+	MailTypes               *uint32      `protobuf:"varint,38,opt,name=mail_types,json=mailTypes,proto3,oneof" json:"mail_types,omitempty"` // bits of spec.MailTypes; 0 = none
+	MailUser                *string      `protobuf:"bytes,39,opt,name=mail_user,json=mailUser,proto3,oneof" json:"mail_user,omitempty"`     // "" = the owner
+	Checkpoint              *string      `protobuf:"bytes,40,opt,name=checkpoint,proto3,oneof" json:"checkpoint,omitempty"`                 // the mode, as in CheckpointPolicy
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -3574,6 +3576,20 @@ func (x *JobChange) GetTmpPerNodeBytes() uint64 {
 func (x *JobChange) GetReservations() string {
 	if x != nil && x.Reservations != nil {
 		return *x.Reservations
+	}
+	return ""
+}
+
+func (x *JobChange) GetMailTypes() uint32 {
+	if x != nil && x.MailTypes != nil {
+		return *x.MailTypes
+	}
+	return 0
+}
+
+func (x *JobChange) GetMailUser() string {
+	if x != nil && x.MailUser != nil {
+		return *x.MailUser
 	}
 	return ""
 }
@@ -3968,7 +3984,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12#\n" +
 	"\rwritten_bytes\x18\x04 \x01(\x04R\fwrittenBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"\x90\x0f\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xf3\x0f\n" +
 	"\tJobChange\x12%\n" +
 	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
 	"timeLimitS\x88\x01\x01\x12\x1c\n" +
@@ -4017,9 +4033,12 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x11reset_accrue_time\x18\" \x01(\bR\x0fresetAccrueTime\x122\n" +
 	"\anetwork\x18# \x01(\x0e2\x13.gleaner.v1.NetworkH\x1eR\anetwork\x88\x01\x01\x120\n" +
 	"\x12tmp_per_node_bytes\x18$ \x01(\x04H\x1fR\x0ftmpPerNodeBytes\x88\x01\x01\x12'\n" +
-	"\freservations\x18% \x01(\tH R\freservations\x88\x01\x01\x12#\n" +
+	"\freservations\x18% \x01(\tH R\freservations\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"checkpoint\x18& \x01(\tH!R\n" +
+	"mail_types\x18& \x01(\rH!R\tmailTypes\x88\x01\x01\x12 \n" +
+	"\tmail_user\x18' \x01(\tH\"R\bmailUser\x88\x01\x01\x12#\n" +
+	"\n" +
+	"checkpoint\x18( \x01(\tH#R\n" +
 	"checkpoint\x88\x01\x01B\x0f\n" +
 	"\r_time_limit_sB\x06\n" +
 	"\x04_qosB\n" +
@@ -4062,6 +4081,9 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\b_networkB\x15\n" +
 	"\x13_tmp_per_node_bytesB\x0f\n" +
 	"\r_reservationsB\r\n" +
+	"\v_mail_typesB\f\n" +
+	"\n" +
+	"_mail_userB\r\n" +
 	"\v_checkpoint\"A\n" +
 	"\vGpuRequests\x122\n" +
 	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xcb\x02\n" +

@@ -60,9 +60,11 @@ type Lending struct {
 	GuestPowerWatts uint32 `protobuf:"varint,15,opt,name=guest_power_watts,json=guestPowerWatts,proto3" json:"guest_power_watts,omitempty"`
 	// What guests read from each disk in a second, and what they write there, in bytes, all
 	// together; 0 = no limit (which is the default).
-	GuestIoBytes  uint64 `protobuf:"varint,16,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`
-	By            string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
-	AtMs          int64  `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	GuestIoBytes uint64 `protobuf:"varint,16,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`
+	// Which container images guests may have, besides the site's own rules; absent = all.
+	ImageRules    *ImageRules `protobuf:"bytes,17,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"`
+	By            string      `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
+	AtMs          int64       `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +209,13 @@ func (x *Lending) GetGuestIoBytes() uint64 {
 		return x.GuestIoBytes
 	}
 	return 0
+}
+
+func (x *Lending) GetImageRules() *ImageRules {
+	if x != nil {
+		return x.ImageRules
+	}
+	return nil
 }
 
 func (x *Lending) GetBy() string {
@@ -607,7 +616,7 @@ var File_gleaner_v1_lending_proto protoreflect.FileDescriptor
 const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/lending.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xec\x04\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/reclaim.proto\"\xa5\x05\n" +
 	"\aLending\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
 	"\tnotice_ms\x18\x02 \x01(\rR\bnoticeMs\x12\x1c\n" +
@@ -626,7 +635,9 @@ const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\aquiet_s\x18\r \x01(\rR\x06quietS\x12.\n" +
 	"\x13guest_network_bytes\x18\x0e \x01(\x04R\x11guestNetworkBytes\x12*\n" +
 	"\x11guest_power_watts\x18\x0f \x01(\rR\x0fguestPowerWatts\x12$\n" +
-	"\x0eguest_io_bytes\x18\x10 \x01(\x04R\fguestIoBytes\x12\x0e\n" +
+	"\x0eguest_io_bytes\x18\x10 \x01(\x04R\fguestIoBytes\x127\n" +
+	"\vimage_rules\x18\x11 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
+	"imageRules\x12\x0e\n" +
 	"\x02by\x18\x14 \x01(\tR\x02by\x12\x13\n" +
 	"\x05at_ms\x18\x15 \x01(\x03R\x04atMs\"\xf1\x01\n" +
 	"\vOwnerReport\x12\x14\n" +
@@ -681,18 +692,20 @@ var file_gleaner_v1_lending_proto_goTypes = []any{
 	(*OwnerHabit)(nil),     // 4: gleaner.v1.OwnerHabit
 	(*HabitHour)(nil),      // 5: gleaner.v1.HabitHour
 	(ReclaimTrigger)(0),    // 6: gleaner.v1.ReclaimTrigger
+	(*ImageRules)(nil),     // 7: gleaner.v1.ImageRules
 }
 var file_gleaner_v1_lending_proto_depIdxs = []int32{
 	6, // 0: gleaner.v1.Lending.triggers:type_name -> gleaner.v1.ReclaimTrigger
-	2, // 1: gleaner.v1.OwnerReport.missed:type_name -> gleaner.v1.MissedPromises
-	3, // 2: gleaner.v1.OwnerReport.lent:type_name -> gleaner.v1.OwnerUse
-	3, // 3: gleaner.v1.OwnerReport.borrowed:type_name -> gleaner.v1.OwnerUse
-	5, // 4: gleaner.v1.OwnerHabit.hours:type_name -> gleaner.v1.HabitHour
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7, // 1: gleaner.v1.Lending.image_rules:type_name -> gleaner.v1.ImageRules
+	2, // 2: gleaner.v1.OwnerReport.missed:type_name -> gleaner.v1.MissedPromises
+	3, // 3: gleaner.v1.OwnerReport.lent:type_name -> gleaner.v1.OwnerUse
+	3, // 4: gleaner.v1.OwnerReport.borrowed:type_name -> gleaner.v1.OwnerUse
+	5, // 5: gleaner.v1.OwnerHabit.hours:type_name -> gleaner.v1.HabitHour
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_lending_proto_init() }
@@ -700,6 +713,7 @@ func file_gleaner_v1_lending_proto_init() {
 	if File_gleaner_v1_lending_proto != nil {
 		return
 	}
+	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_reclaim_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

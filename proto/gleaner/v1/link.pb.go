@@ -58,6 +58,9 @@ const (
 	EndCause_END_CAUSE_IMAGE_AWAY EndCause = 13
 	// The owner of the node reclaimed it, and the allocation was not parked in time.
 	EndCause_END_CAUSE_RECLAIMED EndCause = 14
+	// Could not start: the owner of the node does not admit the job's container image there,
+	// which the controllers could not know: it lacks a signature. Others may.
+	EndCause_END_CAUSE_NOT_ADMITTED EndCause = 15
 )
 
 // Enum value maps for EndCause.
@@ -78,6 +81,7 @@ var (
 		12: "END_CAUSE_OTHER_ACCOUNT",
 		13: "END_CAUSE_IMAGE_AWAY",
 		14: "END_CAUSE_RECLAIMED",
+		15: "END_CAUSE_NOT_ADMITTED",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -95,6 +99,7 @@ var (
 		"END_CAUSE_OTHER_ACCOUNT":   12,
 		"END_CAUSE_IMAGE_AWAY":      13,
 		"END_CAUSE_RECLAIMED":       14,
+		"END_CAUSE_NOT_ADMITTED":    15,
 	}
 )
 
@@ -249,6 +254,7 @@ type NodeMessage struct {
 	//	*NodeMessage_ImageFetched
 	//	*NodeMessage_NodeHolds
 	//	*NodeMessage_NodeLeaves
+	//	*NodeMessage_ImagesWord
 	What          isNodeMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -417,6 +423,15 @@ func (x *NodeMessage) GetNodeLeaves() *NodeLeaves {
 	return nil
 }
 
+func (x *NodeMessage) GetImagesWord() *ImagesWord {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_ImagesWord); ok {
+			return x.ImagesWord
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_What interface {
 	isNodeMessage_What()
 }
@@ -477,6 +492,10 @@ type NodeMessage_NodeLeaves struct {
 	NodeLeaves *NodeLeaves `protobuf:"bytes,420,opt,name=node_leaves,json=nodeLeaves,proto3,oneof"`
 }
 
+type NodeMessage_ImagesWord struct {
+	ImagesWord *ImagesWord `protobuf:"bytes,201,opt,name=images_word,json=imagesWord,proto3,oneof"`
+}
+
 func (*NodeMessage_Register) isNodeMessage_What() {}
 
 func (*NodeMessage_RenewLease) isNodeMessage_What() {}
@@ -505,6 +524,8 @@ func (*NodeMessage_NodeHolds) isNodeMessage_What() {}
 
 func (*NodeMessage_NodeLeaves) isNodeMessage_What() {}
 
+func (*NodeMessage_ImagesWord) isNodeMessage_What() {}
+
 type ControllerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -527,6 +548,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_FetchImage
 	//	*ControllerMessage_OwnerRules
 	//	*ControllerMessage_DropHolds
+	//	*ControllerMessage_TendImages
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -731,6 +753,15 @@ func (x *ControllerMessage) GetDropHolds() *DropHolds {
 	return nil
 }
 
+func (x *ControllerMessage) GetTendImages() *TendImages {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_TendImages); ok {
+			return x.TendImages
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_What interface {
 	isControllerMessage_What()
 }
@@ -807,6 +838,10 @@ type ControllerMessage_DropHolds struct {
 	DropHolds *DropHolds `protobuf:"bytes,31,opt,name=drop_holds,json=dropHolds,proto3,oneof"`
 }
 
+type ControllerMessage_TendImages struct {
+	TendImages *TendImages `protobuf:"bytes,201,opt,name=tend_images,json=tendImages,proto3,oneof"`
+}
+
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
@@ -842,6 +877,8 @@ func (*ControllerMessage_FetchImage) isControllerMessage_What() {}
 func (*ControllerMessage_OwnerRules) isControllerMessage_What() {}
 
 func (*ControllerMessage_DropHolds) isControllerMessage_What() {}
+
+func (*ControllerMessage_TendImages) isControllerMessage_What() {}
 
 // AllocId names what runs of one job on one node, in one run of the job.
 type AllocId struct {
@@ -1417,7 +1454,9 @@ type StartAlloc struct {
 	KnownAs []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
 	// The account that is charged; "" = none is. By it the node knows whose guest it is.
 	ImageRules *ImageRules `protobuf:"bytes,200,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"` // in force; as far as the job has a container image
-	Account    string      `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
+	// Those of the node's owner, if the job is a guest there. Both have to allow the image.
+	OwnerImageRules *ImageRules `protobuf:"bytes,201,opt,name=owner_image_rules,json=ownerImageRules,proto3" json:"owner_image_rules,omitempty"`
+	Account         string      `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
 	// The addresses of a network that the job has between its nodes, "198.18.4.0/28"; "" =
 	// it has none. The allocation with index i has the address i + 1 in it, on
 	// whatever node, and keeps it when it resumes elsewhere.
@@ -1607,6 +1646,13 @@ func (x *StartAlloc) GetKnownAs() []string {
 func (x *StartAlloc) GetImageRules() *ImageRules {
 	if x != nil {
 		return x.ImageRules
+	}
+	return nil
+}
+
+func (x *StartAlloc) GetOwnerImageRules() *ImageRules {
+	if x != nil {
+		return x.OwnerImageRules
 	}
 	return nil
 }
@@ -4159,7 +4205,7 @@ var File_gleaner_v1_link_proto protoreflect.FileDescriptor
 const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/link.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x16gleaner/v1/owner.proto\"\xff\x06\n" +
+	"gleaner.v1\x1a\x1fgleaner/v1/containerimage.proto\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x16gleaner/v1/owner.proto\"\xbb\a\n" +
 	"\vNodeMessage\x122\n" +
 	"\bregister\x18\x01 \x01(\v2\x14.gleaner.v1.RegisterH\x00R\bregister\x129\n" +
 	"\vrenew_lease\x18\x02 \x01(\v2\x16.gleaner.v1.RenewLeaseH\x00R\n" +
@@ -4182,8 +4228,10 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"node_holds\x18\x1e \x01(\v2\x15.gleaner.v1.NodeHoldsH\x00R\tnodeHolds\x12:\n" +
 	"\vnode_leaves\x18\xa4\x03 \x01(\v2\x16.gleaner.v1.NodeLeavesH\x00R\n" +
-	"nodeLeavesB\x06\n" +
-	"\x04what\"\xed\b\n" +
+	"nodeLeaves\x12:\n" +
+	"\vimages_word\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImagesWordH\x00R\n" +
+	"imagesWordB\x06\n" +
+	"\x04what\"\xa9\t\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -4212,7 +4260,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\vowner_rules\x18\x1e \x01(\v2\x16.gleaner.v1.OwnerRulesH\x00R\n" +
 	"ownerRules\x126\n" +
 	"\n" +
-	"drop_holds\x18\x1f \x01(\v2\x15.gleaner.v1.DropHoldsH\x00R\tdropHoldsB\x06\n" +
+	"drop_holds\x18\x1f \x01(\v2\x15.gleaner.v1.DropHoldsH\x00R\tdropHolds\x12:\n" +
+	"\vtend_images\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.TendImagesH\x00R\n" +
+	"tendImagesB\x06\n" +
 	"\x04what\"1\n" +
 	"\aAllocId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
@@ -4259,7 +4309,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\x98\a\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xdd\a\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4290,7 +4340,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
 	"\bknown_as\x18\x15 \x03(\tR\aknownAs\x128\n" +
 	"\vimage_rules\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
-	"imageRules\x12\x18\n" +
+	"imageRules\x12C\n" +
+	"\x11owner_image_rules\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x0fownerImageRules\x12\x18\n" +
 	"\aaccount\x18\x1e \x01(\tR\aaccount\x12\x19\n" +
 	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\x12.\n" +
 	"\aoutside\x18\xbf\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\"q\n" +
@@ -4498,7 +4549,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\ttimeout_s\x18\x02 \x01(\rR\btimeoutS\"M\n" +
 	"\fImageFetched\x12'\n" +
 	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error*\x9e\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error*\xba\x03\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -4515,7 +4566,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x18END_CAUSE_RESTORE_FAILED\x10\v\x12\x1b\n" +
 	"\x17END_CAUSE_OTHER_ACCOUNT\x10\f\x12\x18\n" +
 	"\x14END_CAUSE_IMAGE_AWAY\x10\r\x12\x17\n" +
-	"\x13END_CAUSE_RECLAIMED\x10\x0e*Q\n" +
+	"\x13END_CAUSE_RECLAIMED\x10\x0e\x12\x1a\n" +
+	"\x16END_CAUSE_NOT_ADMITTED\x10\x0f*Q\n" +
 	"\bSaveThen\x12\x19\n" +
 	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10SAVE_THEN_RESUME\x10\x01\x12\x14\n" +
@@ -4592,126 +4644,131 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*FetchImage)(nil),          // 44: gleaner.v1.FetchImage
 	(*ImageFetched)(nil),        // 45: gleaner.v1.ImageFetched
 	(*NodeHolds)(nil),           // 46: gleaner.v1.NodeHolds
-	(*OwnerRules)(nil),          // 47: gleaner.v1.OwnerRules
-	(*DropHolds)(nil),           // 48: gleaner.v1.DropHolds
-	(*Inventory)(nil),           // 49: gleaner.v1.Inventory
-	(*LeftOver)(nil),            // 50: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 51: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 52: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 53: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 54: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 55: gleaner.v1.NodeAllocation
-	(*ImageRules)(nil),          // 56: gleaner.v1.ImageRules
-	(*Outside)(nil),             // 57: gleaner.v1.Outside
-	(*Usage)(nil),               // 58: gleaner.v1.Usage
-	(*NodeSteps)(nil),           // 59: gleaner.v1.NodeSteps
+	(*ImagesWord)(nil),          // 47: gleaner.v1.ImagesWord
+	(*OwnerRules)(nil),          // 48: gleaner.v1.OwnerRules
+	(*DropHolds)(nil),           // 49: gleaner.v1.DropHolds
+	(*TendImages)(nil),          // 50: gleaner.v1.TendImages
+	(*Inventory)(nil),           // 51: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 52: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 53: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 54: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 55: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 56: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 57: gleaner.v1.NodeAllocation
+	(*ImageRules)(nil),          // 58: gleaner.v1.ImageRules
+	(*Outside)(nil),             // 59: gleaner.v1.Outside
+	(*Usage)(nil),               // 60: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 61: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
-	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
-	10, // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
-	13, // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
-	17, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
-	25, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	26, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	36, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
-	38, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	40, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	42, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
-	23, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
-	45, // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
-	46, // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
-	7,  // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
-	9,  // 14: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
-	11, // 15: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
-	12, // 16: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
-	16, // 17: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	19, // 18: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
-	24, // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
-	18, // 20: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	27, // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	20, // 22: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	35, // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
-	37, // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	39, // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	41, // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	43, // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
-	21, // 28: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
-	44, // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
-	47, // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
-	48, // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
-	49, // 32: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	8,  // 33: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
-	50, // 34: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	34, // 35: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	46, // 36: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
-	7,  // 37: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
-	5,  // 38: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
-	14, // 39: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
-	5,  // 40: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
-	5,  // 41: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
-	5,  // 42: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
-	5,  // 43: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	51, // 44: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	52, // 45: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	53, // 46: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	54, // 47: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	55, // 48: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	34, // 49: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	56, // 50: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
-	57, // 51: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
-	5,  // 52: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	14, // 53: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
-	14, // 54: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
-	5,  // 55: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	15, // 56: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
-	5,  // 57: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,  // 58: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	58, // 59: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	59, // 60: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
-	22, // 61: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 62: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 63: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 64: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 65: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 66: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	22, // 67: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,  // 68: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	50, // 69: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 70: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	33, // 71: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	30, // 72: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	31, // 73: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	32, // 74: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	29, // 75: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	51, // 76: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 77: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 78: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	34, // 79: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 80: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 81: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 82: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 83: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	34, // 84: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 85: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 86: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 87: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 88: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	34, // 89: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12, // 90: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	34, // 91: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	34, // 92: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	34, // 93: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	34, // 94: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	34, // 95: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,  // 96: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	28, // 97: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 98: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	28, // 99: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	98, // [98:100] is the sub-list for method output_type
-	96, // [96:98] is the sub-list for method input_type
-	96, // [96:96] is the sub-list for extension type_name
-	96, // [96:96] is the sub-list for extension extendee
-	0,  // [0:96] is the sub-list for field type_name
+	6,   // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
+	10,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
+	13,  // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
+	17,  // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
+	25,  // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	26,  // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	36,  // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
+	38,  // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	40,  // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	42,  // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	23,  // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
+	45,  // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
+	46,  // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
+	7,   // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
+	47,  // 14: gleaner.v1.NodeMessage.images_word:type_name -> gleaner.v1.ImagesWord
+	9,   // 15: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
+	11,  // 16: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
+	12,  // 17: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
+	16,  // 18: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
+	19,  // 19: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
+	24,  // 20: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
+	18,  // 21: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
+	27,  // 22: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	20,  // 23: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	35,  // 24: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
+	37,  // 25: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	39,  // 26: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	41,  // 27: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	43,  // 28: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	21,  // 29: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
+	44,  // 30: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
+	48,  // 31: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
+	49,  // 32: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
+	50,  // 33: gleaner.v1.ControllerMessage.tend_images:type_name -> gleaner.v1.TendImages
+	51,  // 34: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	8,   // 35: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
+	52,  // 36: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	34,  // 37: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	46,  // 38: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
+	7,   // 39: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
+	5,   // 40: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 41: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 42: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 43: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
+	5,   // 44: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 45: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	53,  // 46: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	54,  // 47: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	55,  // 48: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	56,  // 49: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	57,  // 50: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	34,  // 51: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	58,  // 52: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
+	58,  // 53: gleaner.v1.StartAlloc.owner_image_rules:type_name -> gleaner.v1.ImageRules
+	59,  // 54: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
+	5,   // 55: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 56: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
+	14,  // 57: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 58: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	15,  // 59: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
+	5,   // 60: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,   // 61: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	60,  // 62: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	61,  // 63: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	22,  // 64: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 65: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 66: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 67: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 68: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 69: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	22,  // 70: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 71: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	52,  // 72: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,   // 73: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	33,  // 74: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30,  // 75: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31,  // 76: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	32,  // 77: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29,  // 78: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	53,  // 79: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,   // 80: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 81: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	34,  // 82: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,   // 83: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 84: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,   // 85: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,   // 86: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	34,  // 87: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,   // 88: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,   // 89: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 90: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,   // 91: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	34,  // 92: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12,  // 93: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	34,  // 94: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	34,  // 95: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	34,  // 96: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	34,  // 97: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	34,  // 98: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,   // 99: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28,  // 100: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,   // 101: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28,  // 102: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	101, // [101:103] is the sub-list for method output_type
+	99,  // [99:101] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -4719,6 +4776,7 @@ func file_gleaner_v1_link_proto_init() {
 	if File_gleaner_v1_link_proto != nil {
 		return
 	}
+	file_gleaner_v1_containerimage_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_owner_proto_init()
@@ -4737,6 +4795,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*NodeMessage_ImageFetched)(nil),
 		(*NodeMessage_NodeHolds)(nil),
 		(*NodeMessage_NodeLeaves)(nil),
+		(*NodeMessage_ImagesWord)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ControllerMessage_Registered)(nil),
@@ -4757,6 +4816,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_FetchImage)(nil),
 		(*ControllerMessage_OwnerRules)(nil),
 		(*ControllerMessage_DropHolds)(nil),
+		(*ControllerMessage_TendImages)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[25].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),

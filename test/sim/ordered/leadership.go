@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/ctld/leader"
 )
 
 // The leader's loops, in virtual time: each runs one step of ctld/leader at a

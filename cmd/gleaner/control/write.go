@@ -1,0 +1,81 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// scriptFailed begins each complaint about a script that cannot be had.
+const scriptFailed = "job script retrieval failed"
+
+// controlWrite is "write batch_script 12 [FILE]" (scontrol(1)): the script of a job, as it
+// was submitted, goes into FILE, or to standard output for "-".
+func controlWrite(c *controlRun, words []string) error {
+	if len(words) == 0 {
+		return c.tooFew("write")
+	}
+	switch entity := strings.ToLower(words[0]); {
+	case entity == "config":
+		return &option.LaterError{Name: "write config", Remedy: "the policy is what you keep in cluster.toml; gcontrol show config prints what is in force"}
+	case entity == "" || !strings.HasPrefix("batch_script", entity):
+		return c.noEntity(words[0], "write")
+	case len(words) < 2:
+		return c.tooFew("write")
+	case len(words) > 3:
+		return c.tooMany("write")
+	}
+	targets, err := spec.ParseJobTargets(words[1])
+	if err != nil {
+		return c.inv.Fail("%w", err)
+	}
+	if len(targets) != 1 {
+		return c.inv.Fail("Invalid job id: %s: name one job", format.Printable(words[1]))
+	}
+	script, err := c.script(targets[0].Job)
+	if err != nil {
+		return err
+	}
+	name := "slurm-" + targets[0].String() + ".sh"
+	if len(words) == 3 {
+		name = words[2]
+	}
+	if name == "-" {
+		_, err := c.inv.Stdout.Write(script)
+		return err
+	}
+	if err := os.WriteFile(name, script, 0o666); err != nil {
+		return c.inv.Fail("the script is not written: %w", err)
+	}
+	_, err = fmt.Fprintf(c.inv.Stdout, "batch script for job %s written to %s\n", targets[0], format.Printable(name))
+	return err
+}
+
+// script is what a job was submitted with.
+func (c *controlRun) script(job uint32) ([]byte, error) {
+	var found *pb.Job
+	request := &pb.ListJobsRequest{WithScript: true, Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: job}}}}
+	err := client.List(c.inv.Context, c.client, c.client.ListJobs, request, client.Shown, func(answer *pb.ListJobsResponse) error {
+		for _, job := range answer.Jobs {
+			found = job
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, client.LoadError(c.inv, scriptFailed, err)
+	case found == nil:
+		fmt.Fprintf(c.inv.Stderr, "%s: Invalid job id specified\n", scriptFailed)
+		return nil, option.Exit(1)
+	case len(found.GetSpec().GetScript()) == 0:
+		fmt.Fprintf(c.inv.Stderr, "%s: Access/permission denied\n", scriptFailed)
+		return nil, c.inv.Fail("only the owner of job %d, coordinators of its account, operators and administrators may read its script", job)
+	}
+	return found.Spec.Script, nil
+}
