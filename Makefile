@@ -154,7 +154,7 @@ demo-network: build ## a job on two nodes moves with its open connections, in mi
 demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
 	@$(SUDO) contrib/demo-reclaim.sh
 
-demo-image: build ## jobs in container images: made without a daemon, pushed to a registry that the demo starts, signed, run on two nodes and moved
+demo-image: build ## jobs in container images: made without a daemon, pushed to a registry that the demo starts, signed, run on two nodes and moved; files staged in and out through S3
 	@go build -o .build/registry ./test/registry
 	@$(SUDO) contrib/demo-image.sh
 

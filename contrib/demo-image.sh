@@ -54,6 +54,18 @@ check "it counts on, without a gap" no_gap
 check "gcontrol show job names the image by its digest" grep -q "Container=docker://$at/lab/tools:1@sha256:" <(gcontrol show job "$job")
 gcancel "$job"
 
+step "files are staged in and out through S3"
+"$registry" bucket > "$directory/bucket" &
+bucket=$!
+trap 'kill $server $bucket 2>/dev/null || true; clean_up' EXIT
+until_true 10 test -s "$directory/bucket" || fail "the server of the bucket does not start"
+read -r AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY < "$directory/bucket"
+export AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+gsubmit --wait --image="$at/lab/tools:1" --tmp=40M --mem=64M --stage-out=/tmp/model:s3://images/run/model --wrap 'echo weights > /tmp/model' || true
+job=$(gsubmit --parsable --image="$at/lab/tools:1" --tmp=40M --mem=64M --output=staged.out --stage-in=s3://images/run/:/tmp/in --wrap 'cat /tmp/in/model')
+until_true 60 state_is "$job" COMPLETED || gcontrol show job "$job" | grep ReasonDetail || true
+check "what one job wrote the other reads" grep -qx weights staged.out
+
 step "only signed images from now on"
 "$registry" push "$at/lab/signed:1" sh id | sed 's/^/   /'
 "$registry" sign "$at/lab/signed:1" cosign.pub

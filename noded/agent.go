@@ -210,5 +210,6 @@ func (a *agent) unregister(s *session) {
 	defer a.mu.Unlock()
 	if a.session == s {
 		a.session = nil
+		a.forgetStaged()
 	}
 }

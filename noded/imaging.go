@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -55,6 +56,8 @@ type imaging struct {
 	look    chan struct{}       // asks for a look into the stores
 	keep    chan *registry.Keep // the latest
 
+	staged atomic.Pointer[map[uint32]bool] // jobs whose disks are needed; nil = nobody has said
+
 	mu   sync.Mutex
 	held *pb.ImagesHeld // as found last
 }
@@ -79,6 +82,7 @@ func (a *agent) lookAtImages() {
 
 // keepImages has what no job needs deleted soon. Only the latest order counts.
 func (a *agent) keepImages(images *pb.KeepImages) {
+	a.needStaged(images.GetStagedJobs())
 	order := registry.NewKeep(images, a.machine.config.Name, timeNow())
 	for {
 		select {
@@ -99,6 +103,7 @@ func (a *agent) tendImages(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		a.listImages(ctx)
+		a.tidyStaged()
 		select {
 		case <-ctx.Done():
 			return

@@ -30,6 +30,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/staging"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stat"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
@@ -77,7 +78,7 @@ func constructors() []func() *option.Command {
 		agent.Command,
 		simulate.Command,
 		dev.Command,
-		hold.Command,
+		hold.Command, staging.Command,
 		manCommand,
 		completionCommand,
 	}

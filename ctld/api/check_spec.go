@@ -49,16 +49,6 @@ func checkSpec(job *pb.JobSpec, administrator bool) error {
 
 // checkReserved refuses by name what is not supported.
 func checkReserved(job *pb.JobSpec) error {
-	for _, field := range []struct {
-		given bool
-		name  string
-	}{
-		{len(job.GetStaging()) > 0, "staging of files"},
-	} {
-		if field.given {
-			return invalid("%s is not supported by this version: submit without it", field.name)
-		}
-	}
 	if _, known := pb.Network_name[int32(job.GetNetwork())]; !known {
 		return invalid("network %d is not known: use host or private", job.GetNetwork())
 	}

@@ -68,7 +68,6 @@ func TestCheckSpec(t *testing.T) {
 			s.Image, s.Container = pinnedImage, &pb.ContainerOptions{Environment: []string{"A=1"}}
 		}, "--container-env"},
 		{"mounts", func(s *pb.JobSpec) { s.Mounts = []*pb.Mount{{}} }, "mounts"},
-		{"staging", func(s *pb.JobSpec) { s.Staging = []*pb.Staging{{}} }, "staging"},
 		{"checkpoint", func(s *pb.JobSpec) { s.Checkpoint = &pb.CheckpointPolicy{Mode: "app", Directory: "/scratch/%j"} }, ""},
 		{"unknown checkpoint", func(s *pb.JobSpec) { s.Checkpoint = &pb.CheckpointPolicy{Mode: "dmtcp"} }, "--checkpoint=dmtcp"},
 		{"checkpoints of none", func(s *pb.JobSpec) { s.Checkpoint = &pb.CheckpointPolicy{Mode: "none", IntervalS: 60} }, "exclude each other"},

@@ -125,7 +125,9 @@ func (f *filter) finished() bool {
 		return true
 	}
 	for wanted := range f.states {
-		if wanted != pb.JobState_JOB_STATE_PENDING && wanted != pb.JobState_JOB_STATE_RUNNING && wanted != pb.JobState_JOB_STATE_SUSPENDED {
+		switch wanted {
+		case pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED, pb.JobState_JOB_STATE_STAGE_OUT:
+		default:
 			return true
 		}
 	}

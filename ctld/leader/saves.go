@@ -215,7 +215,7 @@ func (l *Leader) keepImages() {
 	if len(view.Awaited()) > 0 || !l.Leading() {
 		return
 	}
-	needed := view.NeededImages()
+	needed, staged := view.NeededImages(), view.StagedJobs()
 	any := make(map[string]bool)
 	for _, images := range needed {
 		for _, image := range images {
@@ -230,7 +230,7 @@ func (l *Leader) keepImages() {
 				keep = append(keep, image)
 			}
 		}
-		s.KeepImages(&pb.KeepImages{Images: keep})
+		s.KeepImages(&pb.KeepImages{Images: keep, StagedJobs: staged[s.Node()]})
 	}
 }
 
@@ -301,7 +301,7 @@ func (l *Leader) checkpointableOf(job *state.Job) (word, reason string) {
 // preparing is what the nodes of a job wait for that is not up yet: a container image that
 // comes.
 func (l *Leader) preparing(job *state.Job) string {
-	if !job.Configuring() {
+	if !job.Configuring() && !job.Stages() {
 		return ""
 	}
 	for i := range job.Run.Allocs {

@@ -115,7 +115,7 @@ func (w *watch) step(view *state.View, job *state.Job, before uint64) []event {
 	switch {
 	case job.Phase == state.Waiting && uint64(job.Restarts) > before>>36:
 		return []event{{kind: spec.MailRequeue, job: job, again: true}}
-	case job.Phase == state.Running && before&0xf < uint64(state.Running):
+	case job.Phase == state.Running && !job.Stages() && before&0xf < uint64(state.Running):
 		if summed {
 			array := w.array(job.Array)
 			if array.begun {

@@ -74,6 +74,8 @@ func (s *State) allocEnded(report *AllocReport) {
 	}
 	if job.End != nil {
 		end = *job.End
+	} else if !stood && job.stages() {
+		end = decideEnd(job, report) // its exit status is none of the user's script
 	} else if !stood {
 		end = savedExit(job, report, s.policy.requeueExit(job, report, decideEnd(job, report)))
 	}
@@ -131,6 +133,8 @@ func decideEnd(job *Job, report *AllocReport) End {
 			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Elsewhere: true,
 			Reason: ReasonJobLaunchFailure, Detail: withColon("the launch failed", report.Node, detail),
 		}
+	case pb.EndCause_END_CAUSE_STAGED_GONE:
+		return stagedGone(job, report)
 	case pb.EndCause_END_CAUSE_NODE_FULL:
 		// The node refuses new jobs by itself, so the job may go elsewhere.
 		return End{
@@ -182,7 +186,7 @@ func withColon(what, node, detail string) string {
 // it allows that.
 func nodeFailure(job *Job, reason Reason, detail string) End {
 	end := End{State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: reason}
-	if job.Spec.Requeue {
+	if job.Spec.Requeue || job.stages() { // the script itself is not run twice
 		end.Requeue = true
 		end.Detail = detail + "; requeued" + job.goesOnText()
 	} else if job.goesOnAfterLoss() {
@@ -221,12 +225,19 @@ func (j *Job) allReleased() bool {
 func (s *State) close(job *Job) *Job {
 	s.chargeUsage(job)
 	s.noteEndedRun(job)
+	if next, again := s.nextStage(job); again {
+		return next
+	} else if next != nil {
+		job = next
+	}
 	if job.End.Requeue {
 		s.noteHistory(job) // one that is over for good is noted by putJob
 	}
 	if !job.End.Requeue {
 		job.Phase = Finished
-		job.End.EndMS = s.timeMS
+		if job.End.EndMS == 0 { // it had run before its files were copied
+			job.End.EndMS = s.timeMS
+		}
 		job.Saved = job.Saved.over()
 		return job
 	}

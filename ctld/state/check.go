@@ -61,7 +61,7 @@ func checkJob(job *Job) error {
 			return wrong("its tasks are not in normal form")
 		}
 	}
-	return errors.Join(checkSaved(job), checkAllocs(job), checkMove(job))
+	return errors.Join(checkSaved(job), checkAllocs(job), checkMove(job), checkStaged(job))
 }
 
 func checkAllocs(job *Job) error {

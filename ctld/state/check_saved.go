@@ -87,9 +87,13 @@ func (i *Image) whole() bool {
 
 // checkImaged compares the index of jobs with images with the records.
 func (t *tables) checkImaged() error {
-	var want []uint32
+	var want, staged []uint32
 	for job := range t.LiveJobs() {
 		indexImages(job, func(id uint32) { want = append(want, id) })
+		indexStaged(job, func(id uint32) { staged = append(staged, id) })
+	}
+	if have := t.staged.Keys(); !slices.Equal(have, staged) {
+		return fmt.Errorf("jobs %v have files to stage, %v are known for it", staged, have)
 	}
 	if have := t.imaged.Keys(); !slices.Equal(have, want) {
 		return fmt.Errorf("jobs %v have images, %v are known for it", want, have)

@@ -153,6 +153,8 @@ func (d *dialogue) play(line string) string {
 		return d.usage()
 	case "images":
 		return d.images()
+	case "staged":
+		return d.staged()
 	case "needed":
 		return d.needed()
 	case "losses":
@@ -317,6 +319,7 @@ func (d *dialogue) submit(a arguments) Command {
 	}
 	addPlacement(job, a)
 	addCheckpoint(job, a)
+	addStaging(job, a)
 	if image := a.values["container"]; image != "" {
 		job.Image, job.Container = "docker://"+image+"@sha256:"+strings.Repeat("0", 64), &pb.ContainerOptions{}
 	}
@@ -417,7 +420,7 @@ func (d *dialogue) ended(a arguments) Command {
 
 func (d *dialogue) register(a arguments) Command {
 	message := &pb.Register{Node: a.words[0], Instance: "i", SentBoottimeNs: int64(a.number("sent")), Inventory: &pb.Inventory{
-		Cpus: a.number("cpus"), MemoryBytes: max(a.size("mem"), 1024), BootId: a.values["boot"], Trouble: a.values["trouble"],
+		Cpus: a.number("cpus"), MemoryBytes: max(a.size("mem"), 1024), BootId: a.values["boot"], Trouble: a.values["trouble"], TmpBytes: a.size("tmp"),
 	}}
 	for i := range a.number("gpus") {
 		message.Inventory.Devices = append(message.Inventory.Devices, &pb.Device{

@@ -43,6 +43,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 	}
 	record.placementFromMessage(spec)
 	record.containerFromMessage(spec)
+	record.stagingFromMessage(spec)
 	if err := record.checkpointFromMessage(spec); err != nil {
 		return SubmitJob{}, err
 	}
@@ -78,16 +79,8 @@ func ownerRecord(owner *pb.Identity) Owner {
 
 // checkCarriedOut refuses by name what is reserved for later.
 func checkCarriedOut(spec *pb.JobSpec) error {
-	reserved := []struct {
-		name  string
-		given bool
-	}{
-		{"staging", len(spec.GetStaging()) > 0},
-	}
-	for _, field := range reserved {
-		if field.given {
-			return fmt.Errorf("%s is not supported by this version: leave it out", field.name)
-		}
+	if err := checkStaging(spec); err != nil {
+		return err
 	}
 	if spec.GetArray() != nil && len(spec.GetArray().GetRanges()) == 0 {
 		return fmt.Errorf("invalid array: it names no task, type indices such as 0-9")

@@ -127,6 +127,9 @@ func (j *Job) neverWentOn(report *AllocReport) bool {
 // NotSavable says why a running job cannot be saved whatever its nodes say; ""
 // when its nodes decide.
 func (j *Job) NotSavable() string {
+	if j.stages() {
+		return "its files are being copied"
+	}
 	if !j.IsGang() {
 		return ""
 	}

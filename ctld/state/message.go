@@ -64,7 +64,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	if job.Array != 0 && !job.HasTask {
 		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
-	if job.HoldsNodes() {
+	if job.HoldsNodes() && !job.stages() {
 		message.ReasonDetail = joinSentences(message.ReasonDetail, joinSentences(job.fillsText(), t.silence(job)))
 		message.ReasonDetail = joinSentences(message.ReasonDetail, overlay.Preparing)
 		message.ParkBoundMs, message.ParkUnbounded, _ = t.jobBound(job)
@@ -81,7 +81,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 			message.Reason = ReasonReclaimed
 		}
 	}
-	if job.Run != nil {
+	if job.Run != nil && !job.stages() {
 		fillRun(message, job.Run)
 		message.EndedSuspended = job.Phase == Finished && job.Run.Suspension != nil
 		message.PreemptEligibleMs = t.preemptEligibleMS(job)
@@ -93,6 +93,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 		fillEnd(message, job.End)
 	}
 	fillSaved(message, job, overlay)
+	t.fillStaged(message, job, overlay)
 	return message
 }
 
@@ -222,6 +223,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 	}
 	r.placementMessage(message)
 	r.containerMessage(message)
+	r.stagingMessage(message)
 	r.checkpointMessage(message)
 	for _, gpu := range r.GPUs {
 		message.Gpus = append(message.Gpus, &pb.GpuRequest{

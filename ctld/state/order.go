@@ -58,6 +58,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	if job.Run.Fence {
 		order.LeaseAction = LeaseFence
 	}
+	job.fillStaging(order)
 	for i := range job.Run.Allocs {
 		order.NodeAddresses = append(order.NodeAddresses, t.NodeAddress(job.Run.Allocs[i].Node))
 	}

@@ -105,6 +105,9 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if len(order.Allocs) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")
 	}
+	if job.Staged != nil && len(order.Allocs) > 1 {
+		return nil, nil, fmt.Errorf("job %d has files to stage, and is placed on %d nodes", job.ID, len(order.Allocs))
+	}
 	for i := range order.Allocs {
 		if i > 0 && order.Allocs[i-1].Node >= order.Allocs[i].Node {
 			return nil, nil, fmt.Errorf("the nodes of the start are not ascending")
@@ -145,6 +148,10 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 	switch {
 	case !known || !node.Available():
 		return Alloc{}, fmt.Errorf("node %s is not available", order.Node)
+	case job.stages() && len(order.Devices) > 0:
+		return Alloc{}, fmt.Errorf("job %d copies files, for which it gets no GPUs", job.ID)
+	case job.Staged.waitsFor() != "" && job.Staged.Node != order.Node:
+		return Alloc{}, fmt.Errorf("the files of job %d are on node %s", job.ID, job.Staged.Node)
 	case s.keptFrom(job, node):
 		return Alloc{}, fmt.Errorf("node %s is reclaimed by its owner", order.Node)
 	case !partition.Has(order.Node):

@@ -21,6 +21,8 @@ func (r Reason) String() string {
 		return "DeadLine"
 	case ReasonDependencyNeverSatisfied:
 		return "DependencyNeverSatisfied"
+	case ReasonBurstBufferOperation:
+		return "BurstBufferOperation"
 	default:
 		return "Unknown"
 	}

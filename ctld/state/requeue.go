@@ -53,6 +53,14 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 		}
 		switch job.Phase {
 		case Waiting:
+			if job.stagesOut() {
+				return nil, WrongState, "its results are being staged out: wait until they are, or cancel it"
+			}
+			if job.Staged.waitsFor() != "" {
+				next := *job
+				next.Staged = job.Spec.firstStage()
+				return &next, OK, ""
+			}
 			if len(job.Images()) > 0 {
 				next := job.startingOver("it was requeued")
 				if next.Held == sched.NotHeld {
@@ -129,6 +137,7 @@ func (s *State) requeued(job *Job, end *End) *Job {
 	if job.Saved != nil {
 		s.keepImages(job, &next, end)
 	}
+	next.Staged = job.stagedAgain(&next)
 	next.Run, next.End = nil, nil
 	if next.Dependencies.IsZero() {
 		return &next

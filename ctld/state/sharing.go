@@ -10,6 +10,9 @@ import (
 
 // alone reports whether the job has its nodes to itself.
 func (j *Job) alone() bool {
+	if j.stages() {
+		return false
+	}
 	return j.Spec.Exclusive || j.Run != nil && j.Run.Sharing == ExclusiveNode
 }
 

@@ -61,6 +61,7 @@ type schedNodesFor struct {
 	rules  [nodeRules]nodeRule
 	ruled  bool // there is a rule
 	shapes map[shapeFor]int
+	staging
 }
 
 // shapeFor is the shape that was asked for, and what the rules say.
@@ -68,13 +69,15 @@ type shapeFor struct {
 	shape   int
 	rules   [nodeRules]*nodesFor
 	avoided string
+	stages  bool   // it only copies files
+	pinned  string // the node that has its files; "" = none
 }
 
 func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
 	all := &schedNodesFor{
 		view:   v,
 		rules:  [nodeRules]nodeRule{v.reclaimRule(nowMS, told), v.termsRule(), v.boundsRule(), v.reservationRule(nowMS, told), v.habitRule(nowMS)},
-		shapes: map[shapeFor]int{},
+		shapes: map[shapeFor]int{}, staging: staging{view: v},
 	}
 	all.ruled = slices.ContainsFunc(all.rules[:], func(rule nodeRule) bool { return rule != nil })
 	return all
@@ -82,7 +85,7 @@ func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
 
 // judges reports whether a job may have to do without some nodes.
 func (a *schedNodesFor) judges(job *Job) bool {
-	return a.ruled || job.Avoided != nil
+	return a.ruled || job.Avoided != nil || job.Staged != nil
 }
 
 // fill has a job of the snapshot placed where it may be. A job that resumes from an image
@@ -98,9 +101,15 @@ func (a *schedNodesFor) fill(snapshot *sched.Snapshot, index *schedIndex, job *J
 	var avoided []string
 	if job.Avoided != nil && out.Image == 0 {
 		avoided = a.view.avoiding(job)
+	}
+	if job.Staged != nil {
+		avoided = union(avoided, a.stagedAway(job))
+	}
+	if len(avoided) > 0 {
 		key.avoided = fmt.Sprint(avoided)
 	}
-	if all && len(avoided) == 0 {
+	key.stages, key.pinned = job.stages(), job.Staged.waitsFor()
+	if all && len(avoided) == 0 && !key.stages && key.pinned == "" {
 		return
 	}
 	at, known := a.shapes[key]
@@ -130,6 +139,12 @@ func shapeWithin(shape sched.Shape, key *shapeFor, never []string, index *schedI
 	})
 	shape.Request.ExcludedNodes = union(shape.Request.ExcludedNodes, never)
 	shape.Request.GuestOn = guest
+	if key.pinned != "" {
+		shape.Request.AmongNodes = []string{key.pinned}
+	}
+	if key.stages {
+		shape.Request = stagingRequest(&shape.Request)
+	}
 	return shape
 }
 

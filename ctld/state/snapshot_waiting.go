@@ -111,6 +111,7 @@ func (w *waitingPass) keep() {
 
 // make lists a job.
 func (w *waitingPass) make(job *Job) {
+	w.nodes.keeps(job)
 	if w.nodes.judges(job) || job.Saved != nil {
 		w.again, w.at = append(w.again, job), append(w.at, len(w.snapshot.Waiting))
 	}

@@ -95,6 +95,8 @@ type Spec struct {
 
 	Container *Container `cbor:"200,keyasint,omitempty"` // nil = the node's own root
 
+	Staging []Staging `cbor:"201,keyasint,omitempty"` // in the order in which they are copied
+
 	Reservations []string `cbor:"110,keyasint,omitempty"` // in the order in which they are tried
 
 	MailTypes uint32 `cbor:"120,keyasint,omitempty"` // bits of spec.MailTypes

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,7 @@ func (s *State) putJob(job *Job) {
 	}
 	over := from != Finished && job.Phase == Finished
 	if over {
+		job = job.withoutStages(s.timeMS)
 		s.noteHistory(job)
 		job = job.withoutSteps()
 	}
@@ -91,6 +93,7 @@ func (s *State) reindex(job *Job) {
 	s.users.Set(job.Owner().UID, user)
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Set(key, struct{}{}) })
 	indexImages(job, func(id uint32) { s.imaged.Set(id, struct{}{}) })
+	indexStaged(job, func(id uint32) { s.staged.Set(id, struct{}{}) })
 	if job.Array == 0 {
 		return
 	}
@@ -127,6 +130,7 @@ func (s *State) unindex(job *Job) {
 	s.putUserCounts(job.Owner().UID, user)
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Delete(key) })
 	indexImages(job, func(id uint32) { s.imaged.Delete(id) })
+	indexStaged(job, func(id uint32) { s.staged.Delete(id) })
 	if job.Array == 0 {
 		return
 	}
@@ -163,9 +167,9 @@ func countDown(table *btree.Map[uint32, uint32], key uint32) {
 	table.Delete(key)
 }
 
-// finishedKey orders finished jobs by the second they ended in.
+// finishedKey orders finished jobs by the second in which they were over.
 func finishedKey(job *Job) uint64 {
-	return pair(uint32(job.End.EndMS/1000), job.ID)
+	return pair(uint32(cmp.Or(job.End.OverMS, job.End.EndMS)/1000), job.ID)
 }
 
 // putNode stores a node in place of the one with the same name. What its jobs

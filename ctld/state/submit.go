@@ -67,6 +67,7 @@ func (c SubmitJob) apply(s *State, result *Result) {
 		job.Array = job.ID
 		job.Tasks = spec.ArrayTasks
 	}
+	job.Staged = spec.firstStage()
 	if spec.Hold {
 		job.Held = sched.HeldByUser
 	}
@@ -193,6 +194,9 @@ func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 		return refuse(Denied, "jobs of root are not allowed in partition %s: submit as a user with --uid=USER, or set allow_root_jobs in the partition", strings.Join(asked.Partitions, ","))
 	}
 	if refusal := p.checkImage(asked); refusal != nil {
+		return refusal
+	}
+	if refusal := asked.checkStagingNodes(); refusal != nil {
 		return refusal
 	}
 	return p.chooseNetwork(asked)

@@ -60,6 +60,7 @@ type tables struct {
 	late         uint64Set // second until which it has to start << 32 | job that waits
 
 	imaged *btree.Map[uint32, struct{}] // live jobs with images
+	staged *btree.Map[uint32, struct{}] // live jobs with files to stage
 
 	certificates *btree.Map[string, *Certificate] // by serial number
 
@@ -108,6 +109,7 @@ func emptyTables() tables {
 		singletons:   new(btree.Map[uint64, struct{}]),
 		late:         new(btree.Map[uint64, struct{}]),
 		imaged:       new(btree.Map[uint32, struct{}]),
+		staged:       new(btree.Map[uint32, struct{}]),
 		certificates: new(btree.Map[string, *Certificate]),
 		reclaimed:    new(btree.Map[string, struct{}]),
 		lending:      new(btree.Map[string, struct{}]),
@@ -136,6 +138,7 @@ func (t *tables) copy() tables {
 	c.singletons = t.singletons.Copy()
 	c.late = t.late.Copy()
 	c.imaged = t.imaged.Copy()
+	c.staged = t.staged.Copy()
 	c.certificates = t.certificates.Copy()
 	c.reclaimed = t.reclaimed.Copy()
 	c.lending = t.lending.Copy()

@@ -130,6 +130,8 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 		return refuse(WrongState, "%s (%s can be changed only of jobs that wait)", textNotPending, change.onlyPending())
 	case change.MaxRunning != nil && job.Array == 0:
 		return refuse(Invalid, "%s: this is no array, and has no ArrayTaskThrottle", textNotArray)
+	case job.Staged != nil && change.resizes():
+		return refuse(WrongState, "its files are staged for what it asked for: cancel it, and submit it again")
 	case job.Phase == Waiting && len(job.Images()) > 0 && (change.resizes() || change.Checkpoint != nil):
 		return refuse(WrongState, "it resumes from an image, and what it needs is as it was then: gcontrol requeue %d lets it start over, and be changed", job.ID)
 	case who.privileged:

@@ -23,6 +23,7 @@ func TestRandomWalk(t *testing.T) {
 func walk(t *testing.T, seed int64, steps int) {
 	w := newWalker(seed)
 	w.shares, w.frozen = seed%4 > 0, seed%4 > 1
+	w.stages = seed < firstReclaimedSeed && seed%1000 >= firstStagedSeed
 	if w.owners = seed >= firstReclaimedSeed; w.owners {
 		w.shares, w.frozen = false, true
 	}

@@ -20,6 +20,7 @@ type walker struct {
 	frozen   bool // suspension too
 	saves    bool // jobs are saved
 	owners   bool // nodes are reclaimed
+	stages   bool // files are staged
 }
 
 func newWalker(seed int64) *walker {
@@ -157,6 +158,9 @@ func (w *walker) submit() SubmitJob {
 	}
 	if w.shares && w.chance(15) {
 		c.Spec.Checkpoint.Mode = spec.CheckpointApp
+	}
+	if w.stages {
+		w.staging(&c)
 	}
 	if w.chance(15) {
 		c.Spec.Licenses = []License{{Name: "x", Count: uint32(w.Intn(3))}, {Name: "y", Count: 1}}[:1+w.Intn(2)]

@@ -1,7 +1,9 @@
 package container
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -23,7 +25,8 @@ func (s *stage) makeLayers(dir string) (layers, error) {
 		path string
 		mode uint32
 	}{{l.upper, 0o755}, {l.work, 0o700}, {l.tmp, 0o1777}, {l.varTmp, 0o1777}} {
-		if err := os.Mkdir(d.path, 0o700); err != nil {
+		// The disk of an earlier run of the job has them already.
+		if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return l, fmt.Errorf("make a layer of the root: %w", err)
 		}
 		if err := os.Chown(d.path, root, group); err != nil {

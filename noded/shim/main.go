@@ -80,6 +80,9 @@ func Main(dir string) error {
 	p.job.LeaveCheckpointDir()
 	p.job.DropDisk()
 	p.job.DropRoot()
+	if err := d.KeepDisk(p.order, result, p.settings.StateDir); err != nil {
+		log.Error("the job's disk could not be kept for its next run: see whether the disk is full", "error", err)
+	}
 	err, cleanErr := d.Conclude(result, host, func() {
 		p.setEnded(result)
 		log.Info("allocation ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)
@@ -142,7 +145,9 @@ func (p *alloc) run() *pb.AllocEnded {
 	}
 	p.log.Info("container is up", "pid", running.Pid())
 	back := p.comeBack(running)
+	quiet := p.tellStaging()
 	p.supervise(running)
+	quiet()
 	back()
 	p.stopSaving() // process 1 may have ended by itself meanwhile
 	return p.teardown(running)
@@ -162,6 +167,9 @@ func (p *alloc) failed(err error) *pb.AllocEnded {
 	case errors.Is(err, prepare.ErrOtherAccount):
 		cause = pb.EndCause_END_CAUSE_OTHER_ACCOUNT
 		p.log.Warn("the job's user is somebody else here: give people the same names and numbers on all nodes", "error", err)
+	case errors.Is(err, prepare.ErrStagedGone):
+		cause = pb.EndCause_END_CAUSE_STAGED_GONE
+		p.log.Warn("the job's files are gone: the controllers have them staged in again", "error", err)
 	case errors.Is(err, prepare.ErrNotAdmitted):
 		cause = pb.EndCause_END_CAUSE_NOT_ADMITTED
 	case errors.Is(err, errImageAway):
@@ -244,6 +252,9 @@ func (p *alloc) outcome(outOfMemory bool) *pb.AllocEnded {
 	case !p.batch:
 		result.Cause = pb.EndCause_END_CAUSE_NODE_FAULT
 		result.Detail = fmt.Sprintf("process 1 of the container on node %s ended by signal %d", p.settings.Node, ended.signal)
+	}
+	if p.order.GetStages() && result.Detail == "" && (result.ExitCode != 0 || result.ExitSignal != 0) {
+		result.Detail = bundle.ReadStaging(p.dir.Path(bundle.RunDir))
 	}
 	if !p.batch {
 		result.ExitCode, result.ExitSignal = 0, 0

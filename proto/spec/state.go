@@ -26,6 +26,7 @@ var jobStates = []jobState{
 	{pb.JobState_JOB_STATE_BOOT_FAIL, "BOOT_FAIL", "BF"},
 	{pb.JobState_JOB_STATE_DEADLINE, "DEADLINE", "DL"},
 	{pb.JobState_JOB_STATE_OUT_OF_MEMORY, "OUT_OF_MEMORY", "OOM"},
+	{pb.JobState_JOB_STATE_STAGE_OUT, "STAGE_OUT", "SO"},
 }
 
 // The names and codes of the flags that Slurm shows in place of a state: a job
@@ -43,7 +44,7 @@ const (
 // neverStates are those of Slurm that no job is ever in here, with their codes.
 var neverStates = [][2]string{
 	{"RESV_DEL_HOLD", "RD"}, {"REQUEUE_FED", "RF"}, {"REQUEUE_HOLD", "RH"}, {"REQUEUED", "RQ"}, {"RESIZING", "RS"},
-	{"REVOKED", "RV"}, {"SIGNALING", "SI"}, {"STAGE_OUT", "SO"}, {"STOPPED", "ST"},
+	{"REVOKED", "RV"}, {"SIGNALING", "SI"}, {"STOPPED", "ST"},
 }
 
 // StateName is Slurm's long name, PENDING; UNKNOWN for none of them.

@@ -2,6 +2,8 @@
 // and makes images for it without any daemon.
 //
 //	registry serve ADDRESS             serves until it is killed; prints where
+//	registry bucket                    serves S3 until it is killed, with the bucket "images";
+//	                                   prints where, and the credentials
 //	registry sign NAME FILE            signs an image with a new key, and writes the key's
 //	                                   public half
 //	registry push NAME [-e VAR=VALUE]... [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM...
@@ -25,6 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/gleaner-hpc/gleaner/checkpoint/store/s3/s3test"
 	handmade "github.com/gleaner-hpc/gleaner/test/registry/image"
 )
 
@@ -44,12 +47,19 @@ func run(args []string) error {
 		}
 		fmt.Println(listener.Addr())
 		return http.Serve(listener, registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	case len(args) == 1 && args[0] == "bucket":
+		server, err := s3test.Start()
+		if err != nil {
+			return err
+		}
+		fmt.Println(server.Endpoint, s3test.Key, s3test.Secret)
+		select {}
 	case len(args) > 2 && args[0] == "push":
 		return push(args[1], args[2:])
 	case len(args) == 3 && args[0] == "sign":
 		return signImage(args[1], args[2])
 	}
-	return errors.New("type serve ADDRESS, sign NAME FILE, or push NAME [-e VAR=VALUE] [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM")
+	return errors.New("type serve ADDRESS, bucket, sign NAME FILE, or push NAME [-e VAR=VALUE] [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM")
 }
 
 func signImage(image, file string) error {

@@ -83,6 +83,7 @@ func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
 	b.waits()
 	b.checkpoint()
 	b.container(directory)
+	b.staging()
 	b.behaviour()
 	return b.spec, b.Err
 }

@@ -12,8 +12,8 @@ const (
 func submitLater() []option.Option {
 	return []option.Option{
 		{Long: "batch", Argument: "features", Environment: variables("BATCH"), Later: option.LeaveOut + "; the script runs on the first node"},
-		{Long: "bb", Argument: "specification", Later: "copy files inside the script"},
-		{Long: "bbf", Argument: "file", Later: "copy files inside the script"},
+		{Long: "bb", Argument: "specification", Later: "name the files with --stage-in and --stage-out"},
+		{Long: "bbf", Argument: "file", Later: "name the files with --stage-in and --stage-out"},
 		{Long: "cluster-constraint", Argument: "features", Later: option.LeaveOut + "; there is one cluster"},
 		{Long: "clusters", Short: 'M', Argument: "names", Environment: variables("CLUSTERS"), Later: "name the controller of the other cluster with --controller"},
 		{Long: "container", Argument: "bundle", Environment: variables("CONTAINER"), Later: "bundles of a runtime have no digest, so that two nodes may have different ones: name the image that it was made of with --image"},

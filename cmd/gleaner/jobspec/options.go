@@ -68,7 +68,7 @@ func variables(suffix string) []string { return []string{"GSUB_" + suffix, "SBAT
 // Options is the table of a command that submits a script: the options that
 // are supported, those without effect, then those that are refused by name.
 func Options() []option.Option {
-	return slices.Concat(submitOptions(), placementOptions(), containerOptions(), checkpointOptions(), submitIgnored(), submitLater())
+	return slices.Concat(submitOptions(), placementOptions(), containerOptions(), stagingOptions(), checkpointOptions(), submitIgnored(), submitLater())
 }
 
 // notAllocated are options of gsubmit that say something of its script only.

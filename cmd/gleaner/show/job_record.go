@@ -136,6 +136,13 @@ func jobRequest(r *Record, row *JobRow) {
 	if mounts := mountsText(asked); mounts != "" {
 		r.Line(Item("ContainerMounts", mounts))
 	}
+	for _, one := range asked.GetStaging() {
+		word := "StageIn"
+		if one.GetOut() {
+			word = "StageOut"
+		}
+		r.Line(Item(word, one.GetSource()+":"+one.GetTarget()))
+	}
 	r.Line(Item("StdErr", standardFile(row, standardError)))
 	r.Line(Item("StdIn", standardFile(row, standardInput)))
 	r.Line(Item("StdOut", standardFile(row, standardOutput)))

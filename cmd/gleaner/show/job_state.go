@@ -8,7 +8,7 @@ import (
 // Ended reports whether a job is over.
 func Ended(job *pb.Job) bool {
 	switch job.GetState() {
-	case pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED:
+	case pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED, pb.JobState_JOB_STATE_STAGE_OUT:
 		return false
 	}
 	return true
@@ -18,7 +18,7 @@ func Ended(job *pb.Job) bool {
 // its output is complete.
 func Finished(job *pb.Job) bool {
 	switch job.GetState() {
-	case pb.JobState_JOB_STATE_UNSPECIFIED, pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED:
+	case pb.JobState_JOB_STATE_UNSPECIFIED, pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED, pb.JobState_JOB_STATE_STAGE_OUT:
 		return false
 	}
 	return !job.GetCompleting()

@@ -50,6 +50,9 @@ func submit(inv *option.Invocation) error {
 	if err := printNumber(inv, job, answer.GetJobId()); err != nil {
 		return option.Fail(1, "job %d was submitted, but its number could not be printed: %w", answer.GetJobId(), err)
 	}
+	if err := sendFiles(inv, controller, answer.GetJobId(), job.Request.Spec.GetStaging()); err != nil {
+		return err
+	}
 	if job.Values.Given(jobspec.OptWait) {
 		return waitForJob(inv.Context, controller, answer.GetJobId())
 	}

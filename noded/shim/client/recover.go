@@ -39,6 +39,9 @@ func (h *Handle) Recover(ctx context.Context) (*pb.AllocEnded, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.dir.KeepDisk(h.order, result, h.settings.StateDir); err != nil {
+		return nil, err
+	}
 	// What cannot be deleted is tried again by Forget, which says what it is.
 	if err, _ := h.dir.Conclude(result, nil, func() {}); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package prepare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -15,6 +16,9 @@ const fallbackTmp = 1 << 30
 // makeDisk makes the disk on which all lies that the job writes here, and mounts it.
 // A node whose administrator wants no bound has a directory in its place.
 func (j *Job) makeDisk(ctx context.Context) error {
+	if j.Order.GetStaged() && !j.DryRun {
+		return j.takeDisk(ctx)
+	}
 	if err := os.Mkdir(j.Dir.Path(bundle.DiskDir), 0o700); err != nil {
 		return fmt.Errorf("make the mount point of the job's disk: %w", err)
 	}
@@ -24,9 +28,36 @@ func (j *Job) makeDisk(ctx context.Context) error {
 	if err := container.MakeDisk(ctx, j.Dir.Path(bundle.DiskFile), j.DiskBytes()); err != nil {
 		return err
 	}
-	var err error
+	return j.mountDisk()
+}
+
+func (j *Job) mountDisk() (err error) {
 	j.disk, err = container.MountDisk(j.Dir.Path(bundle.DiskFile), j.Dir.Path(bundle.DiskDir))
 	return err
+}
+
+// ErrStagedGone is returned, wrapped, if the disk is gone that an earlier run of the job
+// has left.
+var ErrStagedGone = errors.New("what an earlier run of the job left there is gone")
+
+// takeDisk takes the disk that an earlier run of the job has left, and removes from it what
+// belonged to that run alone.
+func (j *Job) takeDisk(ctx context.Context) error {
+	kept := bundle.KeptOf(j.Settings.StateDir, j.Order.GetAlloc().GetJob())
+	if err := kept.Take(ctx, j.Dir); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: the node was started again, or its state directory cleared", ErrStagedGone)
+	} else if err != nil {
+		return err
+	}
+	if _, err := os.Stat(j.Dir.Path(bundle.DiskFile)); err == nil {
+		if err := os.Mkdir(j.Dir.Path(bundle.DiskDir), 0o700); err != nil {
+			return fmt.Errorf("make the mount point of the job's disk: %w", err)
+		}
+		if err := j.mountDisk(); err != nil {
+			return err
+		}
+	}
+	return j.Dir.DropRun()
 }
 
 // DiskBytes is the size of the disk. A job that resumes from an image has what it had.
@@ -44,12 +75,16 @@ func (j *Job) DiskBytes() uint64 {
 	return fallbackTmp
 }
 
-// DropDisk unmounts the disk, whose files nobody needs any longer.
+// DropDisk unmounts the disk, whose files nobody needs any longer, or a later run of the job.
 func (j *Job) DropDisk() {
 	if j.disk == nil {
 		return
 	}
-	if err := j.disk.Discard(); err != nil {
+	drop := j.disk.Discard
+	if j.Order.GetKeepDisk() {
+		drop = j.disk.Close // what was written goes to the node's disk
+	}
+	if err := drop(); err != nil {
 		j.Log.Error("the job's disk could not be unmounted: what is left goes with this process", "error", err)
 	}
 	j.disk = nil

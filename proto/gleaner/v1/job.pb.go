@@ -45,6 +45,7 @@ const (
 	JobState_JOB_STATE_BOOT_FAIL     JobState = 10 // BF reserved
 	JobState_JOB_STATE_DEADLINE      JobState = 11 // DL reserved for --deadline
 	JobState_JOB_STATE_OUT_OF_MEMORY JobState = 12 // OOM a process of the job was killed at its memory limit
+	JobState_JOB_STATE_STAGE_OUT     JobState = 13 // SO it has run, and its results wait to be copied away, or are
 )
 
 // Enum value maps for JobState.
@@ -63,6 +64,7 @@ var (
 		10: "JOB_STATE_BOOT_FAIL",
 		11: "JOB_STATE_DEADLINE",
 		12: "JOB_STATE_OUT_OF_MEMORY",
+		13: "JOB_STATE_STAGE_OUT",
 	}
 	JobState_value = map[string]int32{
 		"JOB_STATE_UNSPECIFIED":   0,
@@ -78,6 +80,7 @@ var (
 		"JOB_STATE_BOOT_FAIL":     10,
 		"JOB_STATE_DEADLINE":      11,
 		"JOB_STATE_OUT_OF_MEMORY": 12,
+		"JOB_STATE_STAGE_OUT":     13,
 	}
 )
 
@@ -623,7 +626,9 @@ func (x *Mount) GetReadOnly() bool {
 	return false
 }
 
-// Staging is reserved for files copied in and out; refused today.
+// Staging is files that are copied to the job's node before it has its GPUs, or away when
+// it has given them back. One of the two may be http://, https:// or s3://; the other is a
+// path as the job sees it, from work_directory if it is relative.
 type Staging struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -4086,7 +4091,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"_mail_userB\r\n" +
 	"\v_checkpoint\"A\n" +
 	"\vGpuRequests\x122\n" +
-	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xcb\x02\n" +
+	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xe4\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11JOB_STATE_PENDING\x10\x01\x12\x15\n" +
@@ -4101,7 +4106,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x13JOB_STATE_BOOT_FAIL\x10\n" +
 	"\x12\x16\n" +
 	"\x12JOB_STATE_DEADLINE\x10\v\x12\x1b\n" +
-	"\x17JOB_STATE_OUT_OF_MEMORY\x10\f*S\n" +
+	"\x17JOB_STATE_OUT_OF_MEMORY\x10\f\x12\x17\n" +
+	"\x13JOB_STATE_STAGE_OUT\x10\r*S\n" +
 	"\bOpenMode\x12\x19\n" +
 	"\x15OPEN_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OPEN_MODE_APPEND\x10\x01\x12\x16\n" +

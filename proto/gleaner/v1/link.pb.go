@@ -61,6 +61,9 @@ const (
 	// Could not start: the owner of the node does not admit the job's container image there,
 	// which the controllers could not know: it lacks a signature. Others may.
 	EndCause_END_CAUSE_NOT_ADMITTED EndCause = 15
+	// Could not start: what an earlier run of the job left on the node is gone, because the
+	// node was started again.
+	EndCause_END_CAUSE_STAGED_GONE EndCause = 16
 )
 
 // Enum value maps for EndCause.
@@ -82,6 +85,7 @@ var (
 		13: "END_CAUSE_IMAGE_AWAY",
 		14: "END_CAUSE_RECLAIMED",
 		15: "END_CAUSE_NOT_ADMITTED",
+		16: "END_CAUSE_STAGED_GONE",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -100,6 +104,7 @@ var (
 		"END_CAUSE_IMAGE_AWAY":      13,
 		"END_CAUSE_RECLAIMED":       14,
 		"END_CAUSE_NOT_ADMITTED":    15,
+		"END_CAUSE_STAGED_GONE":     16,
 	}
 )
 
@@ -1460,8 +1465,16 @@ type StartAlloc struct {
 	// The addresses of a network that the job has between its nodes, "198.18.4.0/28"; "" =
 	// it has none. The allocation with index i has the address i + 1 in it, on
 	// whatever node, and keeps it when it resumes elsewhere.
-	Network       string   `protobuf:"bytes,190,opt,name=network,proto3" json:"network,omitempty"`
-	Outside       *Outside `protobuf:"bytes,191,opt,name=outside,proto3" json:"outside,omitempty"` // of a job with a network of its own
+	Network string   `protobuf:"bytes,190,opt,name=network,proto3" json:"network,omitempty"`
+	Outside *Outside `protobuf:"bytes,191,opt,name=outside,proto3" json:"outside,omitempty"` // of a job with a network of its own
+	// The run only copies files: its script does. What it has to say of that is in a file
+	// that the supervisor reads.
+	Stages bool `protobuf:"varint,602,opt,name=stages,proto3" json:"stages,omitempty"`
+	// What the run writes to its disk stays on the node when it ends, for a later run of
+	// the job, until KeepImages no longer names the job.
+	KeepDisk bool `protobuf:"varint,603,opt,name=keep_disk,json=keepDisk,proto3" json:"keep_disk,omitempty"`
+	// The run has the disk that an earlier one has left there.
+	Staged        bool `protobuf:"varint,604,opt,name=staged,proto3" json:"staged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1676,6 +1689,27 @@ func (x *StartAlloc) GetOutside() *Outside {
 		return x.Outside
 	}
 	return nil
+}
+
+func (x *StartAlloc) GetStages() bool {
+	if x != nil {
+		return x.Stages
+	}
+	return false
+}
+
+func (x *StartAlloc) GetKeepDisk() bool {
+	if x != nil {
+		return x.KeepDisk
+	}
+	return false
+}
+
+func (x *StartAlloc) GetStaged() bool {
+	if x != nil {
+		return x.Staged
+	}
+	return false
 }
 
 // AllocReady: the container is up, with its devices; a batch script of a gang
@@ -3900,8 +3934,10 @@ func (x *RestoreAnswer) GetReason() string {
 // others of this cluster that it made itself, and the others in its own store.
 // Sent after a registration, and when one is no longer needed.
 type KeepImages struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Images []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	// The jobs whose disks the node keeps between two runs (StartAlloc.keep_disk), ascending.
+	StagedJobs    []uint32 `protobuf:"varint,602,rep,packed,name=staged_jobs,json=stagedJobs,proto3" json:"staged_jobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3939,6 +3975,13 @@ func (*KeepImages) Descriptor() ([]byte, []int) {
 func (x *KeepImages) GetImages() []*Image {
 	if x != nil {
 		return x.Images
+	}
+	return nil
+}
+
+func (x *KeepImages) GetStagedJobs() []uint32 {
+	if x != nil {
+		return x.StagedJobs
 	}
 	return nil
 }
@@ -4309,7 +4352,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xdd\a\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xad\b\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4344,7 +4387,10 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x11owner_image_rules\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x0fownerImageRules\x12\x18\n" +
 	"\aaccount\x18\x1e \x01(\tR\aaccount\x12\x19\n" +
 	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\x12.\n" +
-	"\aoutside\x18\xbf\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\"q\n" +
+	"\aoutside\x18\xbf\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12\x17\n" +
+	"\x06stages\x18\xda\x04 \x01(\bR\x06stages\x12\x1c\n" +
+	"\tkeep_disk\x18\xdb\x04 \x01(\bR\bkeepDisk\x12\x17\n" +
+	"\x06staged\x18\xdc\x04 \x01(\bR\x06staged\"q\n" +
 	"\n" +
 	"AllocReady\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x128\n" +
@@ -4521,10 +4567,12 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x10\n" +
 	"\x03can\x18\x02 \x01(\bR\x03can\x12\x1a\n" +
 	"\bproperty\x18\x03 \x01(\tR\bproperty\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"7\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"Y\n" +
 	"\n" +
 	"KeepImages\x12)\n" +
-	"\x06images\x18\x01 \x03(\v2\x11.gleaner.v1.ImageR\x06images\"w\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12 \n" +
+	"\vstaged_jobs\x18\xda\x04 \x03(\rR\n" +
+	"stagedJobs\"w\n" +
 	"\n" +
 	"ImagesHeld\x12)\n" +
 	"\x06images\x18\x01 \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12\x1d\n" +
@@ -4549,7 +4597,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\ttimeout_s\x18\x02 \x01(\rR\btimeoutS\"M\n" +
 	"\fImageFetched\x12'\n" +
 	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error*\xba\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error*\xd5\x03\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -4567,7 +4615,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x17END_CAUSE_OTHER_ACCOUNT\x10\f\x12\x18\n" +
 	"\x14END_CAUSE_IMAGE_AWAY\x10\r\x12\x17\n" +
 	"\x13END_CAUSE_RECLAIMED\x10\x0e\x12\x1a\n" +
-	"\x16END_CAUSE_NOT_ADMITTED\x10\x0f*Q\n" +
+	"\x16END_CAUSE_NOT_ADMITTED\x10\x0f\x12\x19\n" +
+	"\x15END_CAUSE_STAGED_GONE\x10\x10*Q\n" +
 	"\bSaveThen\x12\x19\n" +
 	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10SAVE_THEN_RESUME\x10\x01\x12\x14\n" +

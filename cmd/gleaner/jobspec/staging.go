@@ -1,0 +1,76 @@
+package jobspec
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// This file has the options by which files come to a job before it has its GPUs, and its
+// results go when it has given them back.
+
+const (
+	optStageIn  = "stage-in"
+	optStageOut = "stage-out"
+)
+
+// stagingOptions are those of jobs with a script.
+func stagingOptions() []option.Option {
+	return []option.Option{
+		{Long: optStageIn, Argument: "source:target", InScript: true, Help: "copy this to the job's node before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, a path as the job sees it, or here: and a file of this host, which gsubmit copies there; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job"},
+		{Long: optStageOut, Argument: "source:target", InScript: true, Help: "copy this away when the job is over, however it ended, and has given back its GPUs; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, or a path as the job sees it"},
+	}
+}
+
+// staging reads them.
+func (b *Builder) staging() {
+	for _, long := range []string{optStageIn, optStageOut} {
+		for _, text := range b.Values.All(long) {
+			one, err := spec.ParseStaging(text, long == optStageOut)
+			if err != nil {
+				b.Fail(1, "Invalid --%s specification: %w", long, err)
+				return
+			}
+			if file, here := strings.CutPrefix(one.Source, fromHere); here && !one.Out {
+				one.Source = b.fromHere(file)
+			}
+			b.spec.Staging = append(b.spec.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out})
+		}
+	}
+	if len(b.spec.Staging) > 0 && !b.Values.Given(optTmp) {
+		b.Fail(1, "--%s and --%s need --%s: say how much disk the job's files take, all together", optStageIn, optStageOut, optTmp)
+	}
+}
+
+// fromHere begins a source that is a file of this host.
+const fromHere = "here:"
+
+// fromHere is the place of a file of this host that the user can read.
+func (b *Builder) fromHere(name string) string {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		b.Fail(1, "--%s %s: %w", optStageIn, name, err)
+		return ""
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		b.Fail(1, "--%s: %w", optStageIn, err)
+		return ""
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		b.Fail(1, "--%s: %s is no file: make an archive of a directory", optStageIn, path)
+	}
+	if b.Values.Given(optArray) {
+		b.Fail(1, "--%s=%s is for single jobs: put what an array needs on a web server or into a bucket", optStageIn, fromHere)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return spec.SubmitScheme + "://" + host + path
+}

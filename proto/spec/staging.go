@@ -1,0 +1,104 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// MaxStagings bounds the copies of a job: they are in its record.
+const MaxStagings = 32
+
+// StagingSum is what may follow a source and a #, before the SHA-256 of the file in hex.
+const StagingSum = "sha256="
+
+var stagingSum = regexp.MustCompile("^" + StagingSum + "[0-9a-fA-F]{64}$")
+
+// SubmitScheme is that of a file of the host on which the job was submitted, which is copied
+// from there while the job waits for it: submit://HOST/PATH, as the name HereSuffix of its
+// target, until it has its own.
+const (
+	SubmitScheme = "submit"
+	HereSuffix   = ".here"
+)
+
+// HereTarget is the path in the job of a file of the submitting host.
+func (s Staging) HereTarget() string {
+	if strings.HasSuffix(s.Target, "/") {
+		return s.Target + path.Base(s.Source)
+	}
+	return s.Target
+}
+
+// Here answers the host and the path of a file of the submitting host.
+func (s Staging) Here() (host, file string, is bool) {
+	rest, is := strings.CutPrefix(s.Source, SubmitScheme+"://")
+	host, file, _ = strings.Cut(rest, "/")
+	return host, "/" + file, is
+}
+
+// Staging is one copy of --stage-in or --stage-out.
+type Staging struct {
+	Source, Target string
+	Out            bool
+}
+
+// ParseStaging reads SOURCE:TARGET of --stage-in, or of --stage-out.
+func ParseStaging(text string, out bool) (Staging, error) {
+	// The one on the job's side has no colon.
+	at := strings.LastIndexByte(text, ':')
+	if out {
+		at = strings.IndexByte(text, ':')
+	}
+	if at < 0 {
+		return Staging{}, errors.New("it is SOURCE:TARGET")
+	}
+	s := Staging{Source: text[:at], Target: text[at+1:], Out: out}
+	if strings.HasPrefix(s.Target, "//") && !out {
+		return s, errors.New("it names no target: type SOURCE:TARGET")
+	}
+	return s, CheckStaging(s)
+}
+
+// CheckStaging refuses a copy that cannot be.
+func CheckStaging(s Staging) error {
+	there, here := s.Source, s.Target
+	if s.Out {
+		there, here = s.Target, s.Source
+	}
+	for _, text := range []string{there, here} {
+		switch {
+		case text == "":
+			return errors.New("a source or a target is empty: type SOURCE:TARGET")
+		case len(text) > MaxPathBytes:
+			return fmt.Errorf("%q… is longer than %d bytes", text[:32], MaxPathBytes)
+		case strings.ContainsFunc(text, unicode.IsControl):
+			return fmt.Errorf("%s has a control character", shorten(text))
+		}
+	}
+	if strings.Contains(here, "://") {
+		return fmt.Errorf("%s is to be a path that the job sees: of the two only the one outside may be a URL", shorten(here))
+	}
+	scheme, _, remote := strings.Cut(there, "://")
+	if !remote || scheme == SubmitScheme && !s.Out {
+		return nil
+	}
+	u, err := url.Parse(there)
+	switch {
+	case scheme != "http" && scheme != "https" && scheme != "s3":
+		return fmt.Errorf("%s: files come and go by http://, https:// and s3://, or by a path that the job sees", shorten(there))
+	case err != nil || u.Host == "":
+		return fmt.Errorf("%s is no URL", shorten(there))
+	case u.User != nil:
+		return fmt.Errorf("a URL with a password would be in the job's record: leave it out, and give s3:// its credentials in the environment")
+	case u.Fragment != "" && (s.Out || !stagingSum.MatchString(u.Fragment)):
+		return fmt.Errorf("%s: what follows # is sha256= and 64 digits, and only of a source", shorten(there))
+	case scheme == "s3" && strings.Trim(u.Path, "/") == "":
+		return fmt.Errorf("%s names a bucket and nothing in it: type s3://BUCKET/KEY", shorten(there))
+	}
+	return nil
+}
