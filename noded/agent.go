@@ -47,6 +47,7 @@ type agent struct {
 	launches    *semaphore.Weighted
 	tending     sync.WaitGroup
 	imaging     *imaging
+	readers     readers
 	tends       *tends
 
 	mu       sync.Mutex

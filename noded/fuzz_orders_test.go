@@ -262,6 +262,7 @@ func seedOrders(f *testing.F) {
 		{What: &pb.ControllerMessage_TendImages{TendImages: &pb.TendImages{Token: "t", Verb: pb.ImagesVerb_IMAGES_VERB_REMOVE, Image: "lab.example/xy", All: true, User: &pb.Identity{Uid: 7}}}},
 		{What: &pb.ControllerMessage_KeepImages{KeepImages: &pb.KeepImages{Images: []*pb.Image{{Alloc: alloc}}}}},
 		{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: &pb.Image{Digest: make([]byte, 32), Store: "x"}}}},
+		{What: &pb.ControllerMessage_SendOutput{SendOutput: &pb.SendOutput{Alloc: alloc, Channel: "c", Path: "/proc/self/mem", Read: &pb.ReadOutput{Had: math.MaxUint64, Last: []byte("x"), Follow: true}}}},
 		{},
 	}
 	var sound [][]byte

@@ -25,6 +25,8 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.keepImages(what.KeepImages)
 	case *pb.ControllerMessage_SendImage:
 		a.sendImage(ctx, s, what.SendImage)
+	case *pb.ControllerMessage_SendOutput:
+		a.sendOutput(ctx, s, what.SendOutput)
 	case *pb.ControllerMessage_FetchImage:
 		a.fetchImage(ctx, s, what.FetchImage)
 	case *pb.ControllerMessage_TendImages:

@@ -94,7 +94,7 @@ func (p *pass) tellAllSkipped() {
 // tellSkipped tells a job that had its turn, if it was skipped: then it may start, has had
 // no reason yet, and its shape has one.
 func (p *pass) tellSkipped(job int32) {
-	r, of := &p.reasons[job], &p.like.of[p.Waiting[job].Shape]
+	r, of := &p.reasons[job], &p.like.of[p.shapeOf[job]]
 	if r.Code != ReasonNone || of.round != p.like.round || p.left[job] == 0 {
 		return
 	}

@@ -64,7 +64,7 @@ func TestOrderIsSorted(t *testing.T) {
 		want := slices.SortedFunc(slices.Values(entries), func(a, b entry) int {
 			return cmp.Or(cmp.Compare(b.tier, a.tier), cmp.Compare(b.priority, a.priority), cmp.Compare(a.id, b.id), cmp.Compare(a.choice, b.choice))
 		})
-		if got := sorted(slices.Clone(entries)); !slices.Equal(got, want) {
+		if got := sorted(slices.Clone(entries), new(scratch)); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %v, not %v", seed, got, want)
 		}
 	}

@@ -33,19 +33,11 @@ func (p *pass) latestStart(job *Job) int64 {
 	return job.DeadlineMS - int64(limit)*1000
 }
 
-// next is when the next job becomes able to start by time alone: its begin time
-// comes, or the delay after the start of a job that it waits for is over. 0 =
-// none does.
-func (p *pass) next() int64 {
-	next := int64(0)
-	for i := range p.Waiting {
-		job := &p.Waiting[i]
-		if job.BeginMS <= p.NowMS || job.Held != NotHeld || job.Dependency == DependencyNeverSatisfied {
-			continue
-		}
-		if next == 0 || job.BeginMS < next {
-			next = job.BeginMS
-		}
+// begins is when a job becomes able to start by time alone: its begin time comes, or the
+// delay after the start of a job that it waits for is over. 0 = it does not.
+func (p *pass) begins(job *Job) int64 {
+	if job.BeginMS <= p.NowMS || job.Held != NotHeld || job.Dependency == DependencyNeverSatisfied {
+		return 0
 	}
-	return next
+	return job.BeginMS
 }

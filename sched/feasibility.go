@@ -110,10 +110,16 @@ func (j *feasibility) verdictOf(shape *Shape, index int) verdict {
 }
 
 func (j *feasibility) decide(r *place.Request, index int) verdict {
-	if j.idle == nil {
-		j.idle, j.healed = newIdeal(j.Snapshot, false), newIdeal(j.Snapshot, true)
-	}
 	nodes := j.Partitions[index].Nodes
+	if j.idle == nil {
+		j.idle = newIdeal(j.Snapshot, false)
+	}
+	if j.idle.fits(r, index, nodes) {
+		return verdict{}
+	}
+	if j.healed == nil {
+		j.healed = newIdeal(j.Snapshot, true)
+	}
 	if !j.healed.fits(r, index, nodes) {
 		_, short, _ := place.Fit(j.healed.nodes, nodes, *r)
 		switch {
@@ -122,9 +128,6 @@ func (j *feasibility) decide(r *place.Request, index int) verdict {
 			return verdict{code: ReasonBadConstraints, lack: &Lack{Short: short}}
 		}
 		return verdict{code: ReasonPartitionConfig, lack: &Lack{Short: short}}
-	}
-	if j.idle.fits(r, index, nodes) {
-		return verdict{}
 	}
 	return verdict{code: ReasonReqNodeNotAvail, lack: &Lack{Unavailable: j.missing(r, nodes)}}
 }

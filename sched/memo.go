@@ -12,6 +12,7 @@ type Memo struct {
 	verdicts   map[string]verdict
 	nodes      []place.Node
 	partitions []Partition
+	scratch    *scratch
 }
 
 // memo keeps the verdicts of this pass only, so that it does not grow with

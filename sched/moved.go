@@ -154,11 +154,14 @@ func (p *pass) noteMoves(now, last *Promises) {
 	if len(lost) == 0 {
 		return
 	}
-	for i := range p.Waiting {
+	for id, moved := range lost {
+		at := p.waiting(id)
+		if at < 0 || moved.FromMS == 0 || p.left[at] == 0 {
+			continue
+		}
 		// What keeps a job from waiting for its turn is its reason.
-		moved, is := lost[p.Waiting[i].ID]
-		if code := p.reasons[i].Code; is && moved.FromMS != 0 && p.left[i] > 0 && (code == ReasonPriority || code == ReasonResources) {
-			now.Lost = append(now.Lost, Lost{p.Waiting[i].ID, moved})
+		if code := p.reasons[at].Code; code == ReasonPriority || code == ReasonResources {
+			now.Lost = append(now.Lost, Lost{id, moved})
 		}
 	}
 	slices.SortFunc(now.Lost, func(a, b Lost) int { return cmp.Compare(a.Job, b.Job) })

@@ -25,22 +25,16 @@ func (e entry) isOwn() bool { return e.tier >= ownTurn }
 // lower number. A job for several partitions has a turn in each, at its
 // priority in that partition; within a tier and a priority they come in its
 // order of preference.
-func order(s *Snapshot, jobs []int32, p *priorities) []entry {
-	entries := make([]entry, 0, len(jobs))
-	for _, i := range jobs {
-		job := &s.Waiting[i]
-		for choice, partition := range s.Shapes[job.Shape].Partitions {
-			entries = append(entries, entry{
-				tier:     s.Partitions[partition].tier(),
-				priority: p.of(i, choice),
-				id:       job.ID,
-				choice:   int32(choice),
-				job:      i,
-				shape:    int32(job.Shape),
-			})
-		}
+func order(s *Snapshot, jobs []int32, p *priorities, memory *scratch) []entry {
+	entries := sized(&memory.entries, len(jobs))[:0]
+	tiers := make([][]uint64, len(s.Shapes))
+	for shape := range tiers {
+		tiers[shape] = tiersOf(s, shape)
 	}
-	entries = sorted(entries)
+	for _, i := range jobs {
+		entries = appendTurns(entries, s, i, tiers[s.Waiting[i].Shape], p)
+	}
+	entries = sorted(entries, memory)
 	own := 0
 	for own < len(entries) && entries[own].tier >= ownTurn {
 		own++
@@ -49,6 +43,29 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 		return preemptorsFirst(s, entries)
 	}
 	return slices.Concat(preemptorsFirst(s, entries[:own]), preemptorsFirst(s, entries[own:]))
+}
+
+// tiersOf are those of the partitions of a shape, in the order of its preference.
+func tiersOf(s *Snapshot, shape int) []uint64 {
+	partitions := s.Shapes[shape].Partitions
+	tiers := make([]uint64, len(partitions))
+	for choice, partition := range partitions {
+		tiers[choice] = s.Partitions[partition].tier()
+	}
+	return tiers
+}
+
+// appendTurns appends the turns of a job whose partitions have these tiers.
+func appendTurns(entries []entry, s *Snapshot, i int32, tiers []uint64, p *priorities) []entry {
+	job := &s.Waiting[i]
+	for choice, tier := range tiers {
+		priority := p.ofFirst()[i]
+		if choice > 0 {
+			priority = p.of(i, choice)
+		}
+		entries = append(entries, entry{tier: tier, priority: priority, id: job.ID, choice: int32(choice), job: i, shape: int32(job.Shape)})
+	}
+	return entries
 }
 
 // compareEntries decides most comparisons by the first two fields; comparing

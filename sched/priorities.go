@@ -67,6 +67,7 @@ type priorities struct {
 	shapes       [][]priority.Weighted // by shape and choice: size, partition, TRES but licenses
 	associations []priority.Weighted   // its factor and its fair share
 	qos          []priority.Weighted
+	first        []uint32 // see ofFirst; nil = not computed yet
 }
 
 // sums is what some nodes have in all.
@@ -241,11 +242,13 @@ func (p *priorities) of(i int32, choice int) uint32 {
 // ofFirst is the priority of each waiting job in the partition that it
 // prefers.
 func (p *priorities) ofFirst() []uint32 {
-	out := make([]uint32, len(p.Waiting))
-	for i := range p.Waiting {
-		out[i] = p.of(int32(i), 0)
+	if p.first == nil {
+		p.first = make([]uint32, len(p.Waiting))
+		for i := range p.Waiting {
+			p.first[i] = p.of(int32(i), 0)
+		}
 	}
-	return out
+	return p.first
 }
 
 func (p *priorities) factors(i, choice int) Factors {

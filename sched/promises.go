@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -30,11 +29,11 @@ type promised struct {
 }
 
 // enterPromises enters what can be kept of the last plan.
-func (p *pass) enterPromises(entries []entry) {
+func (p *pass) enterPromises(ready []int32, priorities *priorities) {
 	if !p.Backfill.On || len(p.Promises.Planned) == 0 {
 		return
 	}
-	turnOf := p.turnsOfPromised(entries)
+	turnOf := p.turnsOfPromised(ready, priorities)
 	p.promised.byJob, p.promised.why = map[int32][]int{}, map[JobID]Moved{}
 	for at, planned := range p.Promises.Planned {
 		turn := slices.IndexFunc(turnOf[planned.Job], func(e entry) bool {
@@ -69,24 +68,28 @@ func (p *pass) enterPromises(entries []entry) {
 	}
 }
 
-// turnsOfPromised are the turns of the jobs that the last plan planned. There are few of
-// these, and so many turns that looking each up would take longer than all the rest.
-func (p *pass) turnsOfPromised(entries []entry) map[JobID][]entry {
+// turnsOfPromised are the turns of the jobs that the last plan planned, as far as they may
+// start. There are few of these, and very many turns.
+func (p *pass) turnsOfPromised(ready []int32, priorities *priorities) map[JobID][]entry {
 	turns := make(map[JobID][]entry, len(p.Promises.Planned))
 	for _, planned := range p.Promises.Planned {
-		turns[planned.Job] = nil
-	}
-	ids := slices.Sorted(maps.Keys(turns))
-	promised := make([]bool, len(p.Waiting))
-	for i := range p.Waiting {
-		_, promised[i] = slices.BinarySearch(ids, p.Waiting[i].ID)
-	}
-	for _, e := range entries {
-		if promised[e.job] {
-			turns[e.id] = append(turns[e.id], e)
+		at := p.waiting(planned.Job)
+		if _, may := slices.BinarySearch(ready, at); may && turns[planned.Job] == nil {
+			turns[planned.Job] = appendTurns(nil, p.Snapshot, at, tiersOf(p.Snapshot, p.Waiting[at].Shape), priorities)
 		}
 	}
 	return turns
+}
+
+// waiting is the position of a job in Waiting; -1 = it is not there.
+func (p *pass) waiting(id JobID) int32 {
+	if p.ascending {
+		if at, is := slices.BinarySearchFunc(p.Waiting, id, func(job Job, id JobID) int { return cmp.Compare(job.ID, id) }); is {
+			return int32(at)
+		}
+		return -1
+	}
+	return int32(slices.IndexFunc(p.Waiting, func(job Job) bool { return job.ID == id }))
 }
 
 // settle finds the first time, from what was planned on, at which there is still room for a

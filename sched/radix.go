@@ -5,7 +5,7 @@ import "slices"
 // sorted puts turns in order. There may be a million, and what sets them apart are a few
 // tiers and priorities of 32 bits; where they come in the order of their jobs, as they do
 // from the state, these are counted and not compared.
-func sorted(entries []entry) []entry {
+func sorted(entries []entry, memory *scratch) []entry {
 	before := func(a, b entry) bool { return a.id < b.id || a.id == b.id && a.choice < b.choice }
 	for i := 1; i < len(entries); i++ {
 		if !before(entries[i-1], entries[i]) {
@@ -13,12 +13,12 @@ func sorted(entries []entry) []entry {
 			return entries
 		}
 	}
-	return byKey(entries, keysOf(entries))
+	return byKey(entries, keysOf(entries, memory), memory)
 }
 
 // keysOf are numbers that ascend where turns come later: the rank of the tier above the
 // priority.
-func keysOf(entries []entry) []uint64 {
+func keysOf(entries []entry, memory *scratch) []uint64 {
 	var tiers []uint64 // descending
 	for i := range entries {
 		if tier := entries[i].tier; i == 0 || tier != entries[i-1].tier {
@@ -36,7 +36,7 @@ func keysOf(entries []entry) []uint64 {
 			}
 		}
 	}
-	keys := make([]uint64, len(entries))
+	keys := sized(&memory.keys, len(entries))
 	rank := 0
 	for i := range entries {
 		for tiers[rank] != entries[i].tier {
@@ -48,11 +48,16 @@ func keysOf(entries []entry) []uint64 {
 }
 
 // byKey sorts by numbers, one for each turn; turns of one number stay as they are.
-func byKey(entries []entry, keys []uint64) []entry {
+func byKey(entries []entry, keys []uint64, memory *scratch) []entry {
 	const bits, digits = 11, 1 << 11
-	differ := uint64(0)
+	if len(entries) == 0 {
+		return entries
+	}
+	// Priorities often are close to one another: what they differ by has few digits.
+	least, differ := slices.Min(keys), uint64(0)
 	for i := range keys {
-		differ |= keys[i] ^ keys[0]
+		keys[i] -= least
+		differ |= keys[i]
 	}
 	var nextEntries []entry
 	var nextKeys []uint64
@@ -61,7 +66,7 @@ func byKey(entries []entry, keys []uint64) []entry {
 			continue
 		}
 		if nextEntries == nil {
-			nextEntries, nextKeys = make([]entry, len(entries)), make([]uint64, len(keys))
+			nextEntries, nextKeys = sized(&memory.otherEntries, len(entries)), sized(&memory.otherKeys, len(keys))
 		}
 		var at [digits]int32
 		for _, key := range keys {

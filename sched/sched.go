@@ -113,44 +113,46 @@ type Shape struct {
 	Closed []Closed
 }
 
-// Job is a waiting job, or the waiting tasks of an array.
+// Job is a waiting job, or the waiting tasks of an array. There may be a million, so its
+// fields are in an order in which it is small.
 type Job struct {
 	ID JobID
 	// Tasks is 1 for a plain job. For an array it is the number of tasks
 	// that may start now, the throttle already taken off.
-	Tasks uint32
-	Shape int // index into Snapshot.Shapes
-	Held  Hold
-	// Throttled says that the array has more tasks than Tasks.
-	Throttled bool
+	Tasks      uint32
+	Shape      int            // index into Snapshot.Shapes
+	AgeMS      int64          // how long it has waited eligible, at NowMS
+	BeginMS    int64          // not before, nor before what it depends on counts; 0 = at once
+	DeadlineMS int64          // its end, at the latest; 0 = none
+	Licenses   []LicenseCount // positions in Snapshot.Licenses, ascending
 
 	Association int32  // index into Snapshot.Associations; -1 = none
 	QOS         int32  // index into Snapshot.QOS; -1 = none
 	UID         uint32 // the user that limits per user count it for
-	AgeMS       int64  // how long it has waited eligible, at NowMS
 	Nice        int32
 	// FixedPriority was set by an administrator in place of the computed one;
 	// 0 = none.
 	FixedPriority uint32
 	SiteFactor    int32
-	BeginMS       int64 // not before, nor before what it depends on counts; 0 = at once
-	DeadlineMS    int64 // its end, at the latest; 0 = none
-	Dependency    Dependency
-	Licenses      []LicenseCount // positions in Snapshot.Licenses, ascending
 	// Image: it resumes from one, of that number, and not with its script; 0 = none.
 	// Its shape is narrowed to the nodes that can (Request.AmongNodes).
 	// NowhereToResume: there are none, as far as is known.
-	Image           uint32
-	NowhereToResume bool
+	Image uint32
 	// SaveS is how long it takes at most until it is saved and has left its nodes; 0 = it
 	// cannot be saved, or not for others. RestoreS is what it takes to resume.
 	SaveS, RestoreS uint32
-	// Reservation is why its reservation does not let it start now; ReasonNone = nothing
-	// does.
-	Reservation ReasonCode
 	// Owner is 1 + the index into Snapshot.Owners of the nodes that its account
 	// owns; 0 = none.
 	Owner int32
+
+	NowhereToResume bool
+	// Throttled says that the array has more tasks than Tasks.
+	Throttled  bool
+	Held       Hold
+	Dependency Dependency
+	// Reservation is why its reservation does not let it start now; ReasonNone = nothing
+	// does.
+	Reservation ReasonCode
 }
 
 // Dependency is whether a job waits for others.

@@ -7,8 +7,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
 
-// Schedule makes a plan. memo is what the pass before left, or the zero Memo;
-// it is not changed and the new one does not share anything that changes.
+// Schedule makes a plan. memo is what the pass before left, or the zero Memo. Two passes
+// must not use one at the same time: it has memory that one leaves to the next.
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s, nextMS := expandShapes(s)
 	s = withOwnParts(s)
@@ -20,6 +20,7 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 		anew := s
 		anew.Promises = Promises{}
 		if again := planned(&anew, memo, priorities); len(again.starts) > 0 {
+			p.release()
 			p = again
 			p.promised.voidBy = Moved{By: MovedByPriority, Job: p.starts[0].Job}
 		}
@@ -27,10 +28,12 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	promises := p.promises(&s.Promises)
 	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
-		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.next(), p.nextPlanned())), Reasons: p.allReasons(), Promises: promises,
+		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.beginsMS, p.nextPlanned())), Reasons: p.allReasons(), Promises: promises,
 	}
 	plan.ofWholes(&s)
-	return plan, p.feasibility.memo()
+	next := p.feasibility.memo()
+	next.scratch = p.release()
+	return plan, next
 }
 
 // planned is a pass that is over. It is made again for jobs on their own nodes that
@@ -43,6 +46,7 @@ func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 		if insists = p.inVain(insists); insists == nil {
 			break
 		}
+		p.release()
 		p = newPass(s, memo)
 		p.insists = insists
 		p.run(priorities)
@@ -52,9 +56,10 @@ func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 
 // run gives all jobs their turns.
 func (p *pass) run(priorities *priorities) {
-	entries := order(p.Snapshot, p.ready(), priorities)
+	ready := p.ready()
+	entries := order(p.Snapshot, ready, priorities, p.scratch)
 	p.suspended = newContinuing(p, entries)
-	p.enterPromises(entries)
+	p.enterPromises(ready, priorities)
 	at := 0
 	for turns := range turns(entries) {
 		p.suspended.before(p, at)
@@ -80,6 +85,7 @@ func (p *pass) run(priorities *priorities) {
 // it lasts, so what did not fit once does not fit later.
 type pass struct {
 	*Snapshot
+	scratch     *scratch     // the memory of its lists
 	nodes       []place.Node // with what is free after the starts so far
 	closedBy    []JobID      // by node: the job that the node is kept for, 0 = none
 	kinds       *place.Kinds // of nodes; nil until a job looks for some
@@ -90,6 +96,9 @@ type pass struct {
 	limits      *limits  // nil = there are none
 	left        []uint32 // tasks not started, by position in Waiting
 	reasons     []Reason // by position in Waiting
+	shapeOf     []int32  // likewise, as in Job
+	ascending   bool     // the jobs in Waiting are in the order of their numbers
+	beginsMS    int64    // when the next of these becomes able to start by time alone; 0 = none does
 	starts      []Start
 	stopped     []bool // room for consider
 
@@ -149,21 +158,24 @@ type trial struct {
 }
 
 func newPass(s *Snapshot, memo Memo) *pass {
+	memory := memo.memory()
 	p := &pass{
 		Snapshot:    s,
+		scratch:     memory,
 		nodes:       slices.Clone(s.Nodes),
 		closedBy:    make([]JobID, len(s.Nodes)),
 		partitions:  make([]partitionPass, len(s.Partitions)),
 		trials:      make([][]trial, len(s.Shapes)),
 		feasibility: newFeasibility(s, memo),
 		limits:      newLimits(s),
-		left:        make([]uint32, len(s.Waiting)),
+		left:        zeros(&memory.left, len(s.Waiting)),
 		reasons:     make([]Reason, len(s.Waiting)),
+		shapeOf:     zeros(&memory.shapeOf, len(s.Waiting)),
 		planning:    s.Backfill.On,
 	}
 	p.alike, p.like = p.newAlike(), like{round: 1, of: make([]likeReason, len(s.Shapes))}
 	if s.Backfill.On {
-		p.behind, p.hasPlan = make([]uint32, len(s.Waiting)), make([]bool, len(s.Waiting))
+		p.behind, p.hasPlan = zeros(&memory.behind, len(s.Waiting)), zeros(&memory.hasPlan, len(s.Waiting))
 	}
 	for i := range p.partitions {
 		p.partitions[i].open = s.Partitions[i].Nodes
@@ -185,10 +197,13 @@ func newPass(s *Snapshot, memo Memo) *pass {
 // ready is the jobs that may start if there is room. The others get their
 // reason here.
 func (p *pass) ready() []int32 {
-	ready := make([]int32, 0, len(p.Waiting))
+	ready := sized(&p.scratch.ready, len(p.Waiting))[:0]
+	p.ascending = true
 	for i := range p.Waiting {
 		job := &p.Waiting[i]
-		p.left[i] = job.Tasks
+		p.ascending = p.ascending && (i == 0 || p.Waiting[i-1].ID < job.ID)
+		p.beginsMS = sooner(p.beginsMS, p.begins(job))
+		p.left[i], p.shapeOf[i] = job.Tasks, int32(job.Shape)
 		p.reasons[i] = Reason{Job: job.ID, Partition: -1}
 		why, eligible := p.eligible(job)
 		switch {

@@ -22,6 +22,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/image"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/logs"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
@@ -73,6 +74,7 @@ func constructors() []func() *option.Command {
 		attach.Command,
 		copy.Command,
 		forward.Command,
+		logs.Command,
 		image.Command,
 		doctor.Command,
 		setup.Command,

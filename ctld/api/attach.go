@@ -30,6 +30,9 @@ func (s *Controller) Attach(stream pb.Controller_AttachServer) error {
 	if err != nil {
 		return err
 	}
+	if attach.GetOutput() != nil {
+		return s.readOutput(stream, from, attach)
+	}
 	job, err := s.attachable(from, attach.GetJob())
 	if job != nil {
 		noteRead(stream.Context(), job)
@@ -69,8 +72,8 @@ func (s *Controller) attachable(from *caller, id *pb.JobId) (*state.Job, error) 
 	switch {
 	case job == nil:
 		return nil, status.Error(codes.NotFound, may.unknown(id))
-	case job.Owner().UID != from.uid && !from.isRoot():
-		return job, status.Error(codes.PermissionDenied, "Access/permission denied: only the user of a job, and root, may attach to it")
+	case !mayAttach(from, job.Owner().UID):
+		return job, errMayNotAttach
 	case len(found) > 1:
 		return nil, invalid("job %d is an array: name one of its tasks, as in %d_1", id.GetJob(), id.GetJob())
 	case job.Suspended():
@@ -82,5 +85,10 @@ func (s *Controller) attachable(from *caller, id *pb.JobId) (*state.Job, error) 
 	}
 	return nil, status.Error(codes.FailedPrecondition, "Job/step already completing or completed")
 }
+
+// mayAttach reports whether the caller may attach to the jobs of a user.
+func mayAttach(from *caller, uid uint32) bool { return from.uid == uid || from.isRoot() }
+
+var errMayNotAttach = status.Error(codes.PermissionDenied, "Access/permission denied: only the user of a job, and root, may attach to it")
 
 var _ tunnelStream = (pb.Controller_AttachServer)(nil)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/why"
 )
@@ -32,6 +33,7 @@ func (w *wait) question() why.Job {
 		{why.AnyFeature, asked.Constraint != ""},
 		{why.Unlicensed, len(asked.Licenses) > 0},
 		{why.Independent, !w.job.Dependencies.IsZero()},
+		{why.Savable, w.job.NeverSaved() && w.fillsHoles()},
 	} {
 		if single.applies {
 			q.Single = append(q.Single, why.Change{Kind: single.kind})
@@ -55,6 +57,13 @@ func named(kind why.Kind, names []string) []why.Change {
 		changes = append(changes, why.Change{Kind: kind, Name: name})
 	}
 	return changes
+}
+
+// fillsHoles reports whether jobs that can be saved start in holes in a partition of the job.
+func (w *wait) fillsHoles() bool {
+	return slices.ContainsFunc(w.snapshot.Partitions, func(p sched.Partition) bool {
+		return p.FillsHoles && slices.Contains(w.job.Spec.Partitions, p.Name)
+	})
 }
 
 // partitions are others that are up.
@@ -153,6 +162,8 @@ func changeMessage(asked *state.Spec, change why.Change) *pb.JobChange {
 		return &pb.JobChange{Licenses: proto.String("")}
 	case why.Independent:
 		return &pb.JobChange{Dependency: proto.String("")}
+	case why.Savable:
+		return &pb.JobChange{Checkpoint: proto.String(spec.CheckpointAuto)}
 	case why.ToPartition:
 		return &pb.JobChange{Partitions: []string{change.Name}}
 	case why.TimeLimit:

@@ -71,6 +71,23 @@ func noteTarget(ctx context.Context, text string) {
 
 // noteRead notes that a user reads or joins another user's job.
 func noteRead(ctx context.Context, job *state.Job) {
+	named := audit.Job{Job: strconv.FormatUint(uint64(job.ID), 10), Owner: job.Owner().User, UID: job.Owner().UID}
+	if job.HasTask {
+		named.Job = fmt.Sprintf("%d_%d", job.Array, job.Task)
+	}
+	noteReadOf(ctx, named)
+}
+
+// notePastRead is noteRead of a job that only history knows.
+func notePastRead(ctx context.Context, job *pb.Job) {
+	named := audit.Job{Job: strconv.FormatUint(uint64(job.GetId().GetJob()), 10), Owner: job.GetOwner().GetUser(), UID: job.GetOwner().GetUid()}
+	if job.GetId().ArrayTask != nil {
+		named.Job = fmt.Sprintf("%d_%d", job.GetArrayJobId(), job.GetId().GetArrayTask())
+	}
+	noteReadOf(ctx, named)
+}
+
+func noteReadOf(ctx context.Context, named audit.Job) {
 	n, ok := ctx.Value(noteKey{}).(*note)
 	if !ok {
 		return
@@ -78,10 +95,6 @@ func noteRead(ctx context.Context, job *state.Job) {
 	if len(n.jobs) >= maxAuditedJobs {
 		n.count = max(n.count, len(n.jobs)) + 1
 		return
-	}
-	named := audit.Job{Job: strconv.FormatUint(uint64(job.ID), 10), Owner: job.Owner().User, UID: job.Owner().UID}
-	if job.HasTask {
-		named.Job = fmt.Sprintf("%d_%d", job.Array, job.Task)
 	}
 	n.jobs = append(n.jobs, named)
 }

@@ -66,7 +66,7 @@ func paced(ctx context.Context) func() bool {
 
 // plannedStart is a start in a plan that was made from a snapshot.
 func (s *sight) plannedStart(start *why.Start, snapshot *sched.Snapshot) *pb.PlannedStart {
-	out := &pb.PlannedStart{Now: start.Now, StartMs: start.AtMS}
+	out := &pb.PlannedStart{Now: start.Now, StartMs: start.AtMS, FillsHole: start.Fills}
 	if start.Now {
 		out.StartMs = snapshot.NowMS
 	}

@@ -50,7 +50,9 @@ type tunnels struct {
 type channel struct {
 	alloc  session.Alloc
 	target string
-	image  string // the digest of the image that is to come; "" = it leads to a job
+	// purpose is what the end that was asked must come for: the digest of an image,
+	// forOutput, or "", a job that runs.
+	purpose string
 	// second delivers the end that was asked; its handler returns when over
 	// is closed.
 	second chan tunnelStream
@@ -85,13 +87,16 @@ func (t *tunnels) end(name string, c *channel) {
 	close(c.over)
 }
 
+// forOutput is the purpose of a channel to a node that sends a job's output.
+const forOutput = "output"
+
 // join takes a waiting channel, once, for the node that was asked, and for the
 // purpose of the request.
-func (t *tunnels) join(name string, alloc session.Alloc, node, image string) (*channel, bool) {
+func (t *tunnels) join(name string, alloc session.Alloc, node, purpose string) (*channel, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, found := t.waiting[name]
-	if !found || c.alloc != alloc || c.target != node || c.image != image {
+	if !found || c.alloc != alloc || c.target != node || c.purpose != purpose {
 		return nil, false
 	}
 	delete(t.waiting, name)
@@ -220,7 +225,7 @@ func (s *NodeLink) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOp
 	if link == nil {
 		return status.Errorf(codes.Unavailable, "node %s is not connected to this controller: try again", open.GetTargetNode())
 	}
-	c := &channel{alloc: alloc, target: link.Node(), image: string(image.GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
+	c := &channel{alloc: alloc, target: link.Node(), purpose: string(image.GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
 	return s.tunnels.joined(stream, name, c, func() { link.Send(order) })
 }
 
@@ -248,13 +253,18 @@ func (t *tunnels) joined(stream tunnelStream, name string, c *channel, ask func(
 
 // joinTunnel is the end that was asked: it lends its stream to the other.
 func (s *NodeLink) joinTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
-	alloc := session.AllocOf(open.GetAlloc())
-	if open.GetImage() != nil {
+	alloc, purpose := session.AllocOf(open.GetAlloc()), string(open.GetImage().GetDigest())
+	switch {
+	case open.GetImage() != nil:
 		alloc = session.AllocOf(open.GetImage().GetAlloc())
-	} else if err := s.mustHold(alloc, open.GetFromNode()); err != nil {
-		return err
+	case open.GetOutput(): // the run may be over: the channel alone says that the node was asked
+		purpose = forOutput
+	default:
+		if err := s.mustHold(alloc, open.GetFromNode()); err != nil {
+			return err
+		}
 	}
-	c, found := s.tunnels.join(open.GetChannel(), alloc, open.GetFromNode(), string(open.GetImage().GetDigest()))
+	c, found := s.tunnels.join(open.GetChannel(), alloc, open.GetFromNode(), purpose)
 	if !found {
 		return status.Error(codes.NotFound, "no tunnel of this job to this node waits under that channel")
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 func submitSpec(t *testing.T, b *book, job *pb.JobSpec) uint32 {
@@ -48,7 +47,7 @@ func TestNextPass(t *testing.T) {
 		t.Errorf("the next pass is due at %d", due)
 	}
 	// Its begin has come and gone while no node was there.
-	l.Plan(context.Background(), time.UnixMilli(last+1), new(sched.Memo))
+	l.Plan(context.Background(), time.UnixMilli(last+1), new(Memo))
 	if b.job(t, late).Phase != state.Waiting {
 		t.Error("it was ended by the clock of one pass, and not by that of the log")
 	}
@@ -92,7 +91,7 @@ func TestClockBehindTheLog(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		connect(t, l, b, "n1")
 		for range 2 {
-			l.Plan(context.Background(), submitted, new(sched.Memo))
+			l.Plan(context.Background(), submitted, new(Memo))
 		}
 		if got := b.job(t, late).State(); got != pb.JobState_JOB_STATE_DEADLINE {
 			t.Errorf("the job that can meet its deadline no longer is %v", got)

@@ -13,7 +13,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // Steps of FuzzLeader. Any other byte is one of them too.
@@ -109,7 +108,7 @@ func (p *played) step(kind byte, data []byte) {
 			commit(p.t, p.l)
 		}
 	case stepPlan:
-		p.l.Plan(ctx, time.Now(), new(sched.Memo))
+		p.l.Plan(ctx, time.Now(), new(Memo))
 	case stepDispatch:
 		dispatch(p.l)
 		p.take("n1")

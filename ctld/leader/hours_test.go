@@ -9,7 +9,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // virtual is a leader whose clock the test sets, with one node, n1.
@@ -51,7 +50,7 @@ func (v *virtual) lend(hours, zone string, notice time.Duration) {
 func (v *virtual) held(at string) *state.Hold {
 	v.t.Helper()
 	v.set(at)
-	v.l.Plan(context.Background(), v.now(), new(sched.Memo))
+	v.l.Plan(context.Background(), v.now(), new(Memo))
 	node, _ := v.b.View().Node("n1")
 	return node.Reclaim.Held(pb.ReclaimTrigger_RECLAIM_TRIGGER_HOURS)
 }
@@ -150,7 +149,7 @@ func TestHoursBroken(t *testing.T) {
 	v.lend("18:00-08:00", "UTC", time.Minute)
 	v.b.broken = true
 	v.set("2026-11-24 07:59:30")
-	if v.l.Plan(context.Background(), v.now(), new(sched.Memo)) {
+	if v.l.Plan(context.Background(), v.now(), new(Memo)) {
 		t.Error("a pass that could not reclaim is repeated without a pause")
 	}
 	v.b.broken = false
@@ -172,7 +171,7 @@ func TestHoursAtRandom(t *testing.T) {
 		if random.Intn(20) == 0 {
 			v.lend(hours[random.Intn(len(hours))], zones[random.Intn(len(zones))], time.Duration(1+random.Intn(7200))*time.Second)
 		}
-		v.l.Plan(context.Background(), moment, new(sched.Memo))
+		v.l.Plan(context.Background(), moment, new(Memo))
 		node, _ := v.b.View().Node("n1")
 		terms := node.Lending.Terms()
 		week, _ := spec.ParseWeek(terms.Hours)

@@ -13,7 +13,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // book is a Cluster without a log: commands are applied at once.
@@ -111,7 +110,7 @@ func messages(s *session.Session) []*pb.ControllerMessage {
 
 func plan(t *testing.T, l *Leader) {
 	t.Helper()
-	l.Plan(context.Background(), time.Now(), new(sched.Memo))
+	l.Plan(context.Background(), time.Now(), new(Memo))
 }
 
 func dispatch(l *Leader) { l.Dispatch() }

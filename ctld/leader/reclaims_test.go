@@ -8,7 +8,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // guest starts a job on n1, a node without an owner, where everybody is a guest.
@@ -143,7 +142,7 @@ func TestReclaimsEnd(t *testing.T) {
 		t.Fatal("it is over too early")
 	}
 	b.skew = time.Hour + time.Second
-	if !l.Plan(context.Background(), time.Now().Add(b.skew), new(sched.Memo)) {
+	if !l.Plan(context.Background(), time.Now().Add(b.skew), new(Memo)) {
 		t.Error("the pass had no effect")
 	}
 	if node, _ := b.View().Node("n1"); node.Reclaim != nil || !l.NextPass().IsZero() {
@@ -151,7 +150,7 @@ func TestReclaimsEnd(t *testing.T) {
 	}
 	reclaim(t, b, time.Second, time.Now().Add(2*time.Hour))
 	b.broken = true
-	if l.Plan(context.Background(), time.Now().Add(3*time.Hour), new(sched.Memo)) {
+	if l.Plan(context.Background(), time.Now().Add(3*time.Hour), new(Memo)) {
 		t.Error("a pass that could not end a reclaim is repeated without a pause")
 	}
 }

@@ -27,7 +27,7 @@ const (
 // schedule plans after each change and commits what starts.
 func (l *Leader) schedule(ctx context.Context) {
 	wake(l.freedWake)
-	var memo sched.Memo
+	var memo Memo
 	var due time.Time // when the next pass is, whatever happens; zero = never
 	var took time.Duration
 	var end time.Time
@@ -86,9 +86,15 @@ func (l *Leader) awaitWork(ctx context.Context, rested, due time.Time) bool {
 	return true
 }
 
+// Memo is what one pass leaves for the next, for speed only.
+type Memo struct {
+	snapshot state.SnapshotMemo
+	plan     sched.Memo
+}
+
 // Plan makes one scheduling pass, now being the wall clock's time. It returns
 // false when a plan had no effect.
-func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool {
+func (l *Leader) Plan(ctx context.Context, now time.Time, memo *Memo) bool {
 	view, begin := l.cluster.View(), time.Now()
 	// The log's time never goes back. A clock that is behind it would have starts planned
 	// that the log takes for too late, again and again.
@@ -116,13 +122,14 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 		l.last.Store(nil)
 		return true
 	}
-	snapshot := l.Snapshot(view, now)
+	var snapshot sched.Snapshot
+	snapshot, memo.snapshot = l.snapshotAfter(memo.snapshot, view, now)
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
 		l.last.Store(nil)
 		return true
 	}
 	var plan sched.Plan
-	plan, *memo = sched.Schedule(snapshot, *memo)
+	plan, memo.plan = sched.Schedule(snapshot, memo.plan)
 	l.last.Store(newLastPlan(&snapshot, &plan))
 	l.nextPass.Store(earliest(plan.NextMS, byTime, view.LatestStart(), view.HabitsDueMS(now.UnixMilli())))
 	took := time.Since(begin)
@@ -140,9 +147,14 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 
 // Snapshot is what a plan of a View is made from, now being the wall clock's time.
 func (l *Leader) Snapshot(view *state.View, now time.Time) sched.Snapshot {
-	snapshot := view.SchedSnapshotWith(logTime(view, now), l.told(view, now))
-	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
+	snapshot, _ := l.snapshotAfter(state.SnapshotMemo{}, view, now)
 	return snapshot
+}
+
+func (l *Leader) snapshotAfter(memo state.SnapshotMemo, view *state.View, now time.Time) (sched.Snapshot, state.SnapshotMemo) {
+	snapshot, memo := view.SchedSnapshotAfter(memo, logTime(view, now), l.told(view, now))
+	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
+	return snapshot, memo
 }
 
 // place commits starts and reports whether any took effect.

@@ -12,7 +12,7 @@ func checkSaved(job *Job) error {
 	wrong := func(format string, arguments ...any) error {
 		return fmt.Errorf("job %d: "+format, append([]any{job.ID}, arguments...)...)
 	}
-	if job.Run != nil && job.Run.Fills && job.neverSaved() {
+	if job.Run != nil && job.Run.Fills && job.NeverSaved() {
 		return wrong("fills a hole, and is never saved")
 	}
 	if job.Run != nil && job.Run.Saving != nil {

@@ -31,14 +31,14 @@ const measuredFrom = 16 << 20
 // could not be saved does not fill another.
 func (j *Job) mayFill() bool {
 	failed := j.Saved != nil && j.Saved.FailedMS != 0
-	if j.neverSaved() || !j.Spec.Requeue || failed {
+	if j.NeverSaved() || !j.Spec.Requeue || failed {
 		return false
 	}
 	return len(j.Images()) > 0 || j.LostGPUMS == 0 && j.Spec.shape.Request.Least().Nodes <= 1
 }
 
-// neverSaved reports whether the system saves the job at no time, as it was submitted.
-func (j *Job) neverSaved() bool {
+// NeverSaved reports whether the system saves the job at no time, as it was submitted.
+func (j *Job) NeverSaved() bool {
 	mode := j.Spec.Checkpoint.Mode
 	return mode == words.CheckpointNone || mode == words.CheckpointApp
 }

@@ -48,6 +48,7 @@ type JobChange struct {
 	Reservations            *Reservations    `cbor:"37,keyasint,omitempty"`
 	MailTypes               *uint32          `cbor:"38,keyasint,omitempty"` // bits of spec.MailTypes
 	MailUser                *string          `cbor:"39,keyasint,omitempty"`
+	Checkpoint              *string          `cbor:"40,keyasint,omitempty"` // as in Checkpoint.Mode
 }
 
 // GPURequests replace all requests for GPUs of one scope.
@@ -103,6 +104,7 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.ExclusiveUser, c.ExclusiveUser)
 	set(&spec.KillOnInvalidDependency, c.KillOnInvalidDependency)
 	set(&spec.Network, c.Network)
+	set(&spec.Checkpoint.Mode, c.Checkpoint)
 	if c.Reservations != nil {
 		spec.Reservations = c.Reservations.Names
 	}
@@ -141,6 +143,7 @@ func (c *JobChange) onlyPending() string {
 		{c.Switches != nil || c.SwitchesWaitS != nil, "Switches"},
 		{c.Exclusive != nil || c.ExclusiveUser != nil, "OverSubscribe"}, {c.ResetAge, "ResetAccrueTime"},
 		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"}, {c.Network != nil, "Network"}, {c.Reservations != nil, "ReservationName"},
+		{c.Checkpoint != nil, "Checkpoint"},
 	} {
 		if field.given {
 			return field.name

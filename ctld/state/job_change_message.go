@@ -41,6 +41,13 @@ func ChangeFromMessage(m *pb.JobChange) (JobChange, error) {
 	if m.Reservations != nil {
 		c.Reservations = &Reservations{Names: strings.FieldsFunc(m.GetReservations(), func(r rune) bool { return r == ',' })}
 	}
+	if m.Checkpoint != nil {
+		mode, err := checkpointMode(m.GetCheckpoint())
+		if err != nil {
+			return JobChange{}, err
+		}
+		c.Checkpoint = &mode
+	}
 	if m.Dependency != nil {
 		asked, err := words.ParseDependencies(m.GetDependency())
 		if err != nil {

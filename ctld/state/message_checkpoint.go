@@ -44,6 +44,24 @@ func (s *Spec) checkpointFromMessage(asked *pb.JobSpec) error {
 	return nil
 }
 
+// checkpointMode is a mode as it is stored.
+func checkpointMode(asked string) (string, error) {
+	if err := words.CheckCheckpoint(&pb.CheckpointPolicy{Mode: asked}); err != nil {
+		return "", err
+	}
+	if asked == words.CheckpointAuto {
+		return "", nil
+	}
+	return asked, nil
+}
+
+// checkCheckpoint refuses a request of which parts exclude each other.
+func (s *Spec) checkCheckpoint() error {
+	var message pb.JobSpec
+	s.checkpointMessage(&message)
+	return words.CheckCheckpoint(message.GetCheckpoint())
+}
+
 func (s *Spec) checkpointMessage(message *pb.JobSpec) {
 	message.Signal = s.Signal
 	if c := s.Checkpoint; c != (Checkpoint{}) {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -38,25 +37,32 @@ func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
 
 // SchedSnapshotWith is the SchedSnapshot with what nodes have reported.
 func (v *View) SchedSnapshotWith(nowMS int64, told NodeReports) sched.Snapshot {
-	snapshot, index := v.schedMachines(nowMS)
+	snapshot, _ := v.SchedSnapshotAfter(SnapshotMemo{}, nowMS, told)
+	return snapshot
+}
+
+// SchedSnapshotAfter is the SchedSnapshotWith, made faster by what the one before left. A
+// snapshot that was made so is valid until the next but one is made.
+func (v *View) SchedSnapshotAfter(memo SnapshotMemo, nowMS int64, told NodeReports) (sched.Snapshot, SnapshotMemo) {
+	snapshot, index := v.schedMachines(nowMS, memo.nodes)
 	v.schedGuests(&snapshot, index)
 	index.saveRate = v.slowestSave()
-	v.schedWaiting(&snapshot, index, told)
+	next := SnapshotMemo{nodes: index.nodesMemo, waiting: v.schedWaiting(&snapshot, index, told, memo.waiting)}
 	v.schedRunning(&snapshot, index, told)
 	v.schedUsage(&snapshot, index)
-	return snapshot
+	return snapshot, next
 }
 
 // SchedMachines is a SchedSnapshot without the jobs: the nodes, and what is
 // free on them.
 func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
-	snapshot, _ := v.schedMachines(nowMS)
+	snapshot, _ := v.schedMachines(nowMS, nodesMemo{})
 	return snapshot
 }
 
 // schedIndex finds what the records name in a snapshot.
 type schedIndex struct {
-	nodes   map[string]place.NodeIndex
+	nodesMemo
 	owners  ownerIndex
 	held    *sched.TRESIndex // what running jobs hold is counted with it
 	holding []*Job           // those that hold nodes; schedWaiting finds them
@@ -65,23 +71,13 @@ type schedIndex struct {
 	accountIndex
 }
 
-func (v *View) schedMachines(nowMS int64) (sched.Snapshot, *schedIndex) {
+func (v *View) schedMachines(nowMS int64, before nodesMemo) (sched.Snapshot, *schedIndex) {
 	snapshot := sched.Snapshot{NowMS: nowMS}
-	index := &schedIndex{nodes: v.schedNodes(&snapshot), accountIndex: *v.schedAccounts(&snapshot)}
+	index := &schedIndex{nodesMemo: v.schedNodes(&snapshot, before), accountIndex: *v.schedAccounts(&snapshot)}
 	v.schedShares(&snapshot, index.nodes)
 	v.schedPartitions(&snapshot, index)
 	index.owners = v.schedOwners(&snapshot)
 	return snapshot, index
-}
-
-func (v *View) schedNodes(snapshot *sched.Snapshot) map[string]place.NodeIndex {
-	index := make(map[string]place.NodeIndex, v.nodes.Len())
-	snapshot.Nodes = make([]place.Node, 0, v.nodes.Len())
-	for node := range v.Nodes() {
-		index[node.Name] = place.NodeIndex(len(snapshot.Nodes))
-		snapshot.Nodes = append(snapshot.Nodes, schedNode(node))
-	}
-	return index
 }
 
 func schedNode(node *Node) place.Node {
@@ -172,71 +168,6 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 	}
 }
 
-// schedWaiting lists the jobs that wait, and the shapes they wait in, in the
-// order of their digests. What an array's throttle leaves goes to its records
-// in the order of their numbers.
-//
-// There may be a million, and to look at a record takes longer than all that is
-// done with it: each is looked at once, in which those that hold nodes are found
-// too, and a second time only if nodes are kept from it or it has been saved.
-func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
-	nodes := v.schedNodesFor(snapshot.NowMS, told)
-	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
-	var again []*Job             // and where they are in Waiting
-	var at []int
-	shapes := make([]*Shape, v.shapeSlots) // by slot
-	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
-	v.live.Scan(func(_ uint32, job *Job) bool {
-		if job.HoldsNodes() {
-			index.holding = append(index.holding, job)
-		}
-		if job.Phase != Waiting {
-			return true
-		}
-		nodes.keeps(job)
-		if nodes.judges(job) || job.Saved != nil {
-			again, at = append(again, job), append(at, len(snapshot.Waiting))
-		}
-		shape := job.Spec.shape
-		shapes[shape.slot] = shape
-		snapshot.Waiting = append(snapshot.Waiting, sched.Job{
-			ID:    sched.JobID(job.ID),
-			Shape: int(shape.slot), // until all are known
-			Held:  job.Held,
-			Tasks: 1,
-
-			Association: index.association(job.Association),
-			QOS:         index.qosNamed(job.Spec.QOS),
-			UID:         job.Owner().UID,
-
-			Nice:          job.Spec.Nice,
-			FixedPriority: job.FixedPriority,
-			Licenses:      schedLicenses(snapshot, len(v.policy.Licenses), job.Spec.Licenses),
-			Owner:         v.ownerOf(job, snapshot, index),
-		})
-		out := &snapshot.Waiting[len(snapshot.Waiting)-1]
-		if job.Array != 0 {
-			out.Tasks, out.Throttled = v.startable(job, given[job.Array])
-			if job.Held == sched.NotHeld {
-				given[job.Array] += out.Tasks
-			}
-		}
-		job.schedWaits(snapshot.NowMS, out)
-		out.Reservation = v.schedReservation(job, snapshot.NowMS)
-		v.schedFill(job, out, index.saveRate)
-		return true
-	})
-	position := v.schedShapes(snapshot, shapes)
-	for i := range snapshot.Waiting {
-		snapshot.Waiting[i].Shape = position[snapshot.Waiting[i].Shape]
-	}
-	for i, job := range again {
-		out := &snapshot.Waiting[at[i]]
-		v.schedResume(snapshot, job, out, told)
-		nodes.fill(snapshot, index, job, out)
-	}
-}
-
 // startable is how many tasks of a record its array's throttle lets start, when
 // some were given to other records, and whether that is less than it has.
 func (v *View) startable(job *Job, given uint32) (tasks uint32, throttled bool) {
@@ -248,20 +179,6 @@ func (v *View) startable(job *Job, given uint32) (tasks uint32, throttled bool) 
 	running, _ := v.arrayRunning.Get(job.Array)
 	left := limit - min(limit, running+given)
 	return min(tasks, left), tasks > left
-}
-
-// schedShapes lists the shapes of the waiting jobs, which come by slot, and
-// returns where in the list each is, by slot.
-func (v *View) schedShapes(snapshot *sched.Snapshot, bySlot []*Shape) (position []int) {
-	shapes := slices.DeleteFunc(slices.Clone(bySlot), func(shape *Shape) bool { return shape == nil })
-	slices.SortFunc(shapes, func(a, b *Shape) int { return bytes.Compare(a.digest[:], b.digest[:]) })
-	position = make([]int, v.shapeSlots)
-	snapshot.Shapes = make([]sched.Shape, 0, len(shapes))
-	for i, shape := range shapes {
-		position[shape.slot] = i
-		snapshot.Shapes = append(snapshot.Shapes, v.policy.Scheduled(shape))
-	}
-	return position
 }
 
 func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
@@ -282,7 +199,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 		}
 		v.schedBeside(job, &running, snapshot, index)
 		v.schedSuspension(job, &running, snapshot, index)
-		running.Owner = v.ownerOf(job, snapshot, index)
+		running.Owner = v.ownerOf(running.Association, snapshot, index)
 		running.OverBorrowed = v.overBorrower(job, over) != ""
 		snapshot.Running = append(snapshot.Running, running)
 	}
@@ -316,8 +233,11 @@ func schedAlloc(alloc *Alloc, nodes []place.Node, at place.NodeIndex) place.Allo
 func schedGrants(alloc *Alloc, devices []place.Device) []place.Grant {
 	var grants []place.Grant
 	for _, held := range alloc.Devices {
-		position := slices.IndexFunc(devices, func(d place.Device) bool { return d.ID == held.ID })
-		if position >= 0 {
+		position := 0
+		for position < len(devices) && devices[position].ID != held.ID {
+			position++
+		}
+		if position < len(devices) {
 			grants = append(grants, place.Grant{Device: place.DeviceIndex(position), Shares: held.Shares})
 		}
 	}

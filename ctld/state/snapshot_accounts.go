@@ -148,13 +148,14 @@ func (t *tables) TRESNames() []string {
 	for _, name := range []string{sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode} {
 		seen[name] = true
 	}
+	last := "" // most nodes have the model of the one before
 	for node := range t.Nodes() {
 		if node.Inventory == nil {
 			continue
 		}
 		for i := range node.Inventory.Devices {
-			if model := node.Inventory.Devices[i].Model; model != "" {
-				seen[sched.TRESGPU+":"+model] = true
+			if model := node.Inventory.Devices[i].Model; model != last && model != "" {
+				seen[sched.TRESGPU+":"+model], last = true, model
 			}
 		}
 	}

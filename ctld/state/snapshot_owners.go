@@ -29,21 +29,18 @@ func (v *View) schedOwners(snapshot *sched.Snapshot) ownerIndex {
 	return index
 }
 
-// ownerOf is which nodes a job's account owns, as sched.Job has it: its own and those of
-// the accounts above it.
-func (v *View) ownerOf(job *Job, snapshot *sched.Snapshot, index *schedIndex) int32 {
+// ownerOf is which nodes the account of an association owns, as sched.Job has it: its own
+// and those of the accounts above it.
+func (v *View) ownerOf(association int32, snapshot *sched.Snapshot, index *schedIndex) int32 {
 	owners := &index.owners
-	if len(owners.nodes) == 0 {
+	if len(owners.nodes) == 0 || association < 0 {
 		return 0
 	}
-	association, known := v.Association(job.Association)
+	account := snapshot.Associations[association].Account
+	set, known := owners.byAccount[account]
 	if !known {
-		return 0
-	}
-	set, known := owners.byAccount[association.Account]
-	if !known {
-		set = owners.add(v.ownersAbove(association.Account, owners), snapshot)
-		owners.byAccount[association.Account] = set
+		set = owners.add(v.ownersAbove(account, owners), snapshot)
+		owners.byAccount[account] = set
 	}
 	return set
 }

@@ -45,6 +45,7 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched
 // others get something else as long as there is something else.
 func await(node *place.Node, back *place.Alloc) {
 	node.AwaitedCPUs = node.AwaitedCPUs.Union(back.CPUs)
+	node.Devices = slices.Clone(node.Devices) // which other snapshots share
 	for _, grant := range back.Devices {
 		node.Devices[grant.Device].Awaited = true
 	}

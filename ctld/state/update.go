@@ -132,7 +132,7 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 		return refuse(Invalid, "%s: this is no array, and has no ArrayTaskThrottle", textNotArray)
 	case job.Staged != nil && change.resizes():
 		return refuse(WrongState, "its files are staged for what it asked for: cancel it, and submit it again")
-	case job.Phase == Waiting && len(job.Images()) > 0 && change.resizes():
+	case job.Phase == Waiting && len(job.Images()) > 0 && (change.resizes() || change.Checkpoint != nil):
 		return refuse(WrongState, "it resumes from an image, and what it needs is as it was then: gcontrol requeue %d lets it start over, and be changed", job.ID)
 	case who.privileged:
 		return nil
@@ -178,6 +178,11 @@ func addedTime(limitS uint32, addS int64) (uint32, *Refusal) {
 func (s *State) checkUpdated(c *SubmitJob, change *JobChange) *Refusal {
 	if err := checkRequestSizes(c); err != nil {
 		return refuse(Invalid, "%v", err)
+	}
+	if change.Checkpoint != nil {
+		if err := c.Spec.checkCheckpoint(); err != nil {
+			return refuse(Invalid, "%v", err)
+		}
 	}
 	if change.Partitions != nil || change.Network != nil {
 		return s.policy.choosePartitions(&c.Spec, c.Owner.UID)

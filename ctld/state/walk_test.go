@@ -33,7 +33,7 @@ func walk(t *testing.T, seed int64, steps int) {
 	}
 	now := int64(1_000_000)
 	started, finished, preempted := 0, 0, 0
-	tally, lines := map[string]int{}, lineages{}
+	tally, lines, memory := map[string]int{}, lineages{}, newRememberer(seed)
 	for index := uint64(1); index <= uint64(steps); index++ {
 		now += int64(w.Intn(2000)) - 200 // clocks of leaders differ
 		command := w.next(one.View())
@@ -65,11 +65,17 @@ func walk(t *testing.T, seed int64, steps int) {
 		tallySaves(t, before, one.View(), command, tally)
 		lines.follow(t, before, one.View(), tally)
 		checkMessages(t, one.View())
+		if index%5 == 0 {
+			memory.check(t, one.View())
+		}
 		if index%97 == 0 {
 			two = checkReplicas(t, one, two)
 		}
 	}
 	t.Logf("%d starts, %d preempted, %d purged, %+v, %v", started, preempted, finished, one.View().Counts(), tally)
+	if memory.jobs < steps/50 || memory.nodes < steps/50 {
+		t.Errorf("only %d jobs and %d nodes of a snapshot were taken over from the one before", memory.jobs, memory.nodes)
+	}
 	if w.frozen && steps > 1000 && tally["suspended"] == 0 {
 		t.Error("nobody is suspended")
 	}

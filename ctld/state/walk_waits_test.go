@@ -80,6 +80,7 @@ func (w *walker) update(v *View) Command {
 	if w.chance(20) {
 		name := fmt.Sprint(w.Intn(4))
 		c.Change.Name = &name
+		c.Change.Checkpoint = &[]string{"", "app", "none", "system"}[name[0]-'0']
 	}
 	if w.chance(20) {
 		begin := v.TimeMS() + int64(w.Intn(20_000)) - 5_000

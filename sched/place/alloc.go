@@ -123,6 +123,14 @@ func Idle(n Node, healed bool) Node {
 	n.FreeCPUs, n.FreeMemory, n.FreeTmp, n.ParkedMemory = n.CPUs, n.MemoryBytes, n.TmpBytes, 0
 	n.Busy, n.Exclusive, n.UserOnly, n.Users = false, false, false, nil
 	n.Available, n.Guests = n.Available || healed, n.Guests.idle()
+	idle := true
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		idle = idle && d.FreeShares == d.Shares && (d.Healthy || !healed)
+	}
+	if idle {
+		return n
+	}
 	n.Devices = slices.Clone(n.Devices)
 	for i := range n.Devices {
 		d := &n.Devices[i]

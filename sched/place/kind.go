@@ -53,7 +53,12 @@ func NewKinds(nodes []Node) *Kinds {
 	}
 	for i := range nodes {
 		k.feature[i] = k.featuresOf(&nodes[i])
-		k.of[i] = k.number(NodeIndex(i))
+		of := k.look(NodeIndex(i))
+		if i > 0 && of == k.all[k.of[i-1]] { // found faster so: neighbours often are alike
+			k.of[i] = k.of[i-1]
+		} else {
+			k.of[i] = k.numberOf(of)
+		}
 	}
 	return k
 }
@@ -72,8 +77,9 @@ func (k *Kinds) featuresOf(n *Node) int32 {
 }
 
 // number is that of the kind that a node is of now.
-func (k *Kinds) number(index NodeIndex) int32 {
-	of := k.look(index)
+func (k *Kinds) number(index NodeIndex) int32 { return k.numberOf(k.look(index)) }
+
+func (k *Kinds) numberOf(of kind) int32 {
 	number, known := k.known[of]
 	if !known {
 		number = int32(len(k.all))

@@ -48,6 +48,16 @@ func (n *Node) classes() []class {
 	return classes
 }
 
+// oneClass reports whether it has one at most.
+func (n *Node) oneClass() bool {
+	for i := range n.Devices {
+		if n.Devices[i].class() != n.Devices[0].class() {
+			return false
+		}
+	}
+	return true
+}
+
 func indexOf(classes []class, of class) int {
 	for i := range classes {
 		if classes[i] == of {
@@ -59,9 +69,10 @@ func indexOf(classes []class, of class) int {
 
 // room is an empty Room with the kinds of the node; classes is nil if it has one.
 func (n *Node) room() (room Room, classes []class) {
-	if classes = n.classes(); len(classes) < 2 {
+	if n.oneClass() {
 		return make(Room, roomKinds), nil
 	}
+	classes = n.classes()
 	return make(Room, roomKinds+len(classes)), classes
 }
 
@@ -184,7 +195,7 @@ func (n *Node) classesOf(model string) []class {
 // nodes and at each time, so that it fits wherever there is room for that.
 func (r *Request) Plain(n *Node) bool {
 	_, high := r.NodeBounds()
-	return (high == 1 || r.Tasks == 0 && r.GPUsPerJob == 0) && !r.bound(n) && (!r.WantsGPUs() || len(n.classes()) < 2)
+	return (high == 1 || r.Tasks == 0 && r.GPUsPerJob == 0) && !r.bound(n) && (!r.WantsGPUs() || n.oneClass())
 }
 
 // Has reports whether the node has the devices of an allocation.

@@ -32,6 +32,7 @@ const (
 	AnyFeature              // it asks for no features (--constraint)
 	Unlicensed              // it asks for no licenses
 	Independent             // it waits for no other jobs (--dependency)
+	Savable                 // it may be saved, and so fill holes that are shorter than its limit (--checkpoint)
 	ToPartition             // it may run in the partition Name, and in no other
 	TimeLimit               // its limit is Number seconds
 	ToModel                 // its GPUs are of the model Name; "" = of any
@@ -66,7 +67,9 @@ type Job struct {
 // Start is when and where the job starts, as far as a plan says.
 type Start struct {
 	// Now: the plan starts it. Otherwise AtMS is its planned start; 0 = it has none.
+	// Fills: it starts in a hole, and makes room when its nodes are needed.
 	Now       bool
+	Fills     bool
 	AtMS      int64
 	Partition int // index into Snapshot.Partitions
 	Placement place.Placement
@@ -144,7 +147,7 @@ func (q *question) ask(s sched.Snapshot) Start {
 func StartIn(plan *sched.Plan, id sched.JobID) Start {
 	for i := range plan.Starts {
 		if start := &plan.Starts[i]; start.Job == id {
-			return Start{Now: true, Partition: start.Partition, Placement: start.Placement}
+			return Start{Now: true, Fills: start.Fills, Partition: start.Partition, Placement: start.Placement}
 		}
 	}
 	var first Start

@@ -26,7 +26,7 @@ func cluster(random *rand.Rand) sched.Snapshot {
 		s.Nodes = append(s.Nodes, n)
 	}
 	for i := range 1 + random.IntN(2) {
-		p := sched.Partition{Name: fmt.Sprintf("p%d", i), Up: true, MaxTimeS: sched.Unlimited, QOS: -1, PriorityTier: 1, PriorityJobFactor: 1}
+		p := sched.Partition{Name: fmt.Sprintf("p%d", i), Up: true, MaxTimeS: sched.Unlimited, QOS: -1, PriorityTier: 1, PriorityJobFactor: 1, FillsHoles: random.IntN(2) == 0}
 		for n := range s.Nodes {
 			if i == 0 || random.IntN(2) == 0 {
 				p.Nodes = append(p.Nodes, place.NodeIndex(n))
@@ -83,6 +83,8 @@ func changed(s sched.Snapshot, id sched.JobID, change Change) (sched.Snapshot, b
 		r.MinNodes, r.MaxNodes = change.Number, change.Number
 	case ToModel:
 		r.Model = change.Name
+	case Savable:
+		s.Waiting[at].SaveS, s.Waiting[at].RestoreS = 10, 10
 	case ToPartition:
 		shape.Partitions = []int{slices.IndexFunc(s.Partitions, func(p sched.Partition) bool { return p.Name == change.Name })}
 	default:
@@ -96,6 +98,7 @@ func changed(s sched.Snapshot, id sched.JobID, change Change) (sched.Snapshot, b
 func questionOf(s *sched.Snapshot, job *sched.Job) Job {
 	shape := &s.Shapes[job.Shape]
 	q := Job{ID: job.ID, TimeLimitS: shape.TimeLimitS, GPUs: shape.Request.GPUsPerNode, Nodes: shape.Request.MinNodes}
+	q.Single = append(q.Single, Change{Kind: Savable})
 	if shape.Request.GPUsPerNode > 0 {
 		q.Single = append(q.Single, Change{Kind: ToModel}, Change{Kind: ToModel, Name: "a100"}, Change{Kind: ToModel, Name: "h200"})
 	}
@@ -154,7 +157,7 @@ func TestAdviceComesTrue(t *testing.T) {
 		}
 	}
 	t.Logf("%d pieces of advice, %d start now, %d sooner, by kind %v", told, now, sooner, kinds)
-	for _, kind := range []Kind{TimeLimit, GPUs, Nodes, ToModel, ToPartition} {
+	for _, kind := range []Kind{TimeLimit, GPUs, Nodes, ToModel, ToPartition, Savable} {
 		if kinds[kind] < 3 {
 			t.Errorf("kind %d is advised %d times: the clusters are too tame", kind, kinds[kind])
 		}

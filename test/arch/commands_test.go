@@ -13,13 +13,13 @@ import (
 // commands are the packages of cmd/gleaner that are a user command each, with
 // what each exports apart from its Command.
 var commands = map[string][]string{
-	"acct": nil, "acctmgr": nil, "agent": nil, "alloc": nil, "attach": nil, "cancel": nil, "copy": nil, "diag": nil, "eff": nil, "forward": nil, "hold": nil, "image": nil, "info": nil, "lend": nil, "prio": nil, "queue": nil, "reclaim": nil, "release": nil, "report": nil, "run": nil, "setup": nil, "share": nil, "stat": nil, "submit": nil,
+	"acct": nil, "acctmgr": nil, "agent": nil, "alloc": nil, "attach": nil, "cancel": nil, "copy": nil, "diag": nil, "eff": nil, "forward": nil, "hold": nil, "image": nil, "info": nil, "lend": nil, "logs": nil, "prio": nil, "queue": nil, "reclaim": nil, "release": nil, "report": nil, "run": nil, "setup": nil, "share": nil, "stat": nil, "submit": nil,
 	"control": {"EntityNames", "VerbNames"}, // for the shells' completion
 	"dev":     nil, "doctor": nil, "simulate": nil,
 }
 
 // floors are the other rooms of cmd/gleaner, each above those that it imports.
-var floors = []string{"format", "option", "console", "client", "local", "show", "past", "table", "clusterfile", "slurmconf", "account", "jobspec", "session", "allocation", "replay"}
+var floors = []string{"format", "option", "console", "client", "local", "show", "past", "table", "clusterfile", "slurmconf", "account", "jobspec", "session", "steps", "allocation", "replay"}
 
 // TestCommandsStandAlone: a command is a room with one door. Only main, which
 // lists them, imports commands; what two of them need lies on a floor below.

@@ -102,8 +102,8 @@ func numbers(list string, most int) ([]int, error) {
 func (o *options) run() error {
 	if !o.json {
 		fmt.Println("Processor time of a scheduling pass, in milliseconds: the snapshot of the state, and the plan.")
-		fmt.Println("cold: idle nodes, nothing known from before. start: of cold, what one start adds, in microseconds.")
-		fmt.Println("full: nodes full, nothing known from before. event: nodes full, one job has ended; the median of", o.events)
+		fmt.Println("cold: idle nodes, nothing known from before. start: what one start adds to the plan, in microseconds.")
+		fmt.Println("full: nodes full, nothing known from before; like cold the median of 3. event: nodes full, one job has ended; the median of", o.events)
 		fmt.Printf("\n%-9s %6s %8s %6s | %9s %9s %7s %8s | %9s | %9s %9s %9s\n", "type", "nodes", "jobs", "shapes", "snapshot", "cold", "starts", "start us", "full", "snapshot", "plan", "event")
 	}
 	for _, kind := range o.types {

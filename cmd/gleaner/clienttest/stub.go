@@ -29,7 +29,8 @@ type StubController struct {
 	Changes    []*pb.PolicyChange
 	Health     *pb.StatusResponse // nil: no controller leads
 	// List, if set, answers ListJobs instead.
-	List func(stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error
+	List    func(stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error
+	Outputs []OutputVisit // that are still to come
 
 	mutex  sync.Mutex
 	Writes []proto.Message

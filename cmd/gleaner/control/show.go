@@ -26,6 +26,7 @@ func shownEntities() []shownEntity {
 		{names: []string{"licenses"}, run: showLicenses},
 		{names: []string{"reservation", "reservations", "reservationname"}, run: showReservation},
 		{names: []string{"assoc_mgr"}, narrowed: showAssocMgr},
+		{names: []string{"step", "steps", "stepid"}, run: showStep},
 		{names: []string{"hostnames"}, local: true, run: showHostNames},
 		{names: []string{"hostlist"}, local: true, run: showHostList},
 		{names: []string{"hostlistsorted"}, local: true, run: showHostListSorted},
@@ -43,7 +44,6 @@ func EntityNames() []string {
 
 // laterEntities are what scontrol shows and gcontrol refuses by name.
 var laterEntities = map[string]string{
-	"step": "type gstat -a -j JOB", "steps": "type gstat -a -j JOB",
 	"burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
 	"federation": "this cluster is the only one", "frontend": "there are no front ends", "frontends": "there are no front ends",
 	"aliases": "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",

@@ -66,6 +66,7 @@ var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 	"reservation":       changeReservation,
 	"mailtype":          changeMailType,
 	"mailuser":          changeMailUser,
+	"checkpoint":        func(c *pb.JobChange, v string) error { return changeText(&c.Checkpoint, v) },
 }
 
 // laterJobKeys are keys of scontrol(1) that are refused by name.

@@ -61,6 +61,7 @@ func TestUpdateJob(t *testing.T) {
 		"MailType=none MailUser=ada":  {MailTypes: clienttest.Ptr(uint32(0)), MailUser: clienttest.Ptr("ada")},
 		"Switches=0":                  {Switches: clienttest.Ptr(uint32(0)), SwitchesWaitS: clienttest.Ptr(uint32(0))},
 		"ResetAccrueTime":             {ResetAccrueTime: true},
+		"Checkpoint=auto":             {Checkpoint: clienttest.Ptr("auto")},
 	} {
 		stub := clienttest.StubCluster()
 		clienttest.ServeStub(t, stub)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/steps"
 )
 
 // queueVariable are the variables that give an option of gqueue.
@@ -19,6 +20,7 @@ func Command() *option.Command {
 			"The tasks of an array that wait are one line, 108_[0-9%2], unless --array asks for one line each. Lines are sorted by partition, state and falling priority. Of more than 10,000 lines the first comes at once and the order is that of the job numbers; --sort forces another order by waiting for the whole list.",
 			"A format string of -o is any text with fields %[[.]size]type, where size cuts or fills the field and a dot puts the blanks before it. -O takes names, name[:[.][size][suffix]], 20 wide unless said otherwise.",
 			"The fields by their names for -O and, in brackets, their letters for -o and --sort: " + strings.Join(show.JobTable.Legend(), ", ") + ".",
+			"Of --steps they are: " + strings.Join(steps.Table.Legend(), ", ") + ".",
 		},
 		Options:    queueOptions(),
 		Run:        runQueue,
@@ -64,6 +66,7 @@ func queueOptions() []option.Option {
 		{Long: "sort", Short: 'S', Argument: "fields", Environment: queueVariable("SORT"), Default: queueSort, Help: "the order: letters of -o, each with a - before it for falling"},
 		{Long: "start", Help: "waiting jobs by their expected start"},
 		{Long: "states", Short: 't', Argument: "state[,...]", Environment: queueVariable("STATES"), Aliases: []string{"state"}, Help: "only jobs in these states (PD, running, …), or all for every job still remembered"},
+		{Long: "steps", Short: 's', Argument: "job.step[,...]", OptionalArgument: true, Help: "in place of jobs, the steps that run in one's own jobs (root: in all), or only these"},
 		{Long: "user", Short: 'u', Argument: "user[,...]", Environment: queueVariable("USERS"), Aliases: []string{"users"}, Help: "only jobs of these users, by name or number"},
 		{Long: "why", Argument: "job[,...]", Help: "in place of the list: why these jobs wait, when they will start, and which change would have them start sooner, with the command to type. Changes are tried on a copy of the queue"},
 	}, queueLater()...)
@@ -79,7 +82,6 @@ func queueLater() []option.Option {
 		{Long: "federation", Later: one}, {Long: "local", Later: one}, {Long: "sibling", Later: one},
 		{Long: "only-job-state", Later: "use -o '%i %T'"},
 		{Long: "priority", Short: 'P', Later: "use -S -p,i -t PD for the order in which jobs are considered"},
-		{Long: "steps", Short: 's', Argument: "steps", OptionalArgument: true, Later: "gstat --allsteps --jobs=JOB lists the steps of a job"},
 		{Long: "verbose", Short: 'v', Later: "leave the option out"},
 		{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 	}

@@ -50,6 +50,9 @@ func runQueue(inv *option.Invocation) error {
 	if inv.Given("why") {
 		return runWhy(inv)
 	}
+	if inv.Given("steps") {
+		return runSteps(inv)
+	}
 	run, err := newQueueRun(inv)
 	if err != nil {
 		return err

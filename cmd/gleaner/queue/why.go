@@ -152,6 +152,8 @@ func (run *whyRun) start(start *pb.PlannedStart) string {
 		where += " in partition " + start.GetPartition()
 	}
 	switch {
+	case start.GetNow() && start.GetFillsHole():
+		return format.Printable("now" + where + ", until what it has is needed: then it is saved, and waits again")
 	case start.GetNow():
 		return "now" + format.Printable(where)
 	case start.GetStartMs() == 0:
@@ -186,6 +188,7 @@ func command(job *pb.Job, advice *pb.WaitAdvice) string {
 	}
 	set(change.TimeLimitS != nil, "TimeLimit", spec.FormatTime(change.GetTimeLimitS()))
 	set(change.BeginMs != nil, "StartTime", "")
+	set(change.Checkpoint != nil, "Checkpoint", change.GetCheckpoint())
 	set(change.Reservations != nil, "ReservationName", change.GetReservations())
 	set(change.NodeList != nil, "ReqNodeList", change.GetNodeList())
 	set(change.Constraint != nil, "Features", change.GetConstraint())
@@ -234,6 +237,7 @@ type startJSON struct {
 	Nodes     string `json:"nodes"`
 	Partition string `json:"partition"`
 	CPUs      uint32 `json:"cpus"`
+	FillsHole bool   `json:"fills_hole"` // it is saved when what it has is needed
 }
 
 type adviceJSON struct {
@@ -253,5 +257,5 @@ func startRecord(start *pb.PlannedStart) *startJSON {
 	if start == nil {
 		return nil
 	}
-	return &startJSON{Now: start.GetNow(), StartMS: start.GetStartMs(), Nodes: start.GetNodeList(), Partition: start.GetPartition(), CPUs: start.GetCpus()}
+	return &startJSON{Now: start.GetNow(), StartMS: start.GetStartMs(), Nodes: start.GetNodeList(), Partition: start.GetPartition(), CPUs: start.GetCpus(), FillsHole: start.GetFillsHole()}
 }

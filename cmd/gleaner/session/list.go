@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -24,7 +25,7 @@ func (s *Client) Sessions() (sessions []step.SessionInfo, err error) {
 	begun := time.Now()
 	for pace := client.RetryPace(); ; {
 		err = c.Persist(s.inv.Context, c.Limits.Question, func(ctx context.Context, _ time.Duration) error {
-			stream, _, err := openSession(ctx, c, s.job, "")
+			stream, _, err := openSession(ctx, c, &pb.Attach{Job: s.job})
 			if err != nil {
 				return err
 			}

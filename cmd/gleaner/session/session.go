@@ -100,7 +100,7 @@ func (s *Client) run(ctx context.Context) error {
 func (s *Client) visit(ctx context.Context) (visited bool, ended *step.Exited, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, where, err := openSession(ctx, s.client, s.job, "")
+	stream, where, err := openSession(ctx, s.client, &pb.Attach{Job: s.job})
 	if err != nil {
 		return false, nil, err
 	}

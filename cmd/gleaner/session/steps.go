@@ -44,7 +44,7 @@ func askAll(ctx context.Context, c *client.Client, job *pb.Job) ([]*pb.NodeSteps
 }
 
 func stepsOn(ctx context.Context, c *client.Client, job *pb.JobId, node string) ([]step.Record, error) {
-	stream, _, err := openSession(ctx, c, job, node)
+	stream, _, err := openSession(ctx, c, &pb.Attach{Job: job, Node: node})
 	if err != nil {
 		return nil, err
 	}

@@ -32,9 +32,8 @@ type sessionStream struct {
 	Tunnel
 }
 
-// openSession asks a controller to join this client with a job, on one of its nodes; "" =
-// that of the batch script.
-func openSession(ctx context.Context, c *client.Client, job *pb.JobId, node string) (*sessionStream, *pb.Attached, error) {
+// openSession asks a controller to join this client with a job.
+func openSession(ctx context.Context, c *client.Client, attach *pb.Attach) (*sessionStream, *pb.Attached, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(attachTime, func() { cancel(client.Silence(attachTime)) })
 	defer late.Stop()
@@ -50,7 +49,7 @@ func openSession(ctx context.Context, c *client.Client, job *pb.JobId, node stri
 	if err != nil {
 		return fail(err)
 	}
-	if err := stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Attach{Attach: &pb.Attach{Job: job, Node: node}}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Attach{Attach: attach}}); err != nil && !errors.Is(err, io.EOF) {
 		return fail(err)
 	}
 	answer, err := stream.Recv() // also says why Send failed

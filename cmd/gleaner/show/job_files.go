@@ -3,9 +3,7 @@ package show
 import (
 	"cmp"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -29,9 +27,9 @@ func standardFile(r *JobRow, stream standardStream) string {
 	case standardInput:
 		pattern = cmp.Or(pattern, "/dev/null")
 	case standardError:
-		pattern = cmp.Or(asked.GetStandardError(), asked.GetStandardOutput(), defaultOutput(r.job))
+		pattern = cmp.Or(asked.GetStandardError(), asked.GetStandardOutput(), spec.DefaultOutput(r.job.GetArrayJobId() != 0))
 	case standardOutput:
-		pattern = cmp.Or(asked.GetStandardOutput(), defaultOutput(r.job))
+		pattern = cmp.Or(asked.GetStandardOutput(), spec.DefaultOutput(r.job.GetArrayJobId() != 0))
 	}
 	path := pattern
 	if !r.waiting() {
@@ -43,17 +41,7 @@ func standardFile(r *JobRow, stream standardStream) string {
 			path = expanded
 		}
 	}
-	if path != "" && !filepath.IsAbs(path) {
-		path = strings.TrimSuffix(asked.GetWorkDirectory(), "/") + "/" + path
-	}
-	return path
-}
-
-func defaultOutput(job *pb.Job) string {
-	if job.ArrayJobId != 0 {
-		return "slurm-%A_%a.out"
-	}
-	return "slurm-%j.out"
+	return spec.BelowWorkDirectory(path, asked.GetWorkDirectory())
 }
 
 // allocatedGres is what a job holds of one node's GPUs, with their indices:

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/user"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // A job reads and writes by numbers, so they must mean on this node whom they mean
@@ -35,28 +37,42 @@ type nameService struct {
 // CheckAccounts compares the job's user and groups with those of this machine, and
 // takes from the user the groups that are others' here.
 func (j *Job) CheckAccounts(ctx context.Context) error {
+	user, err := checkAccounts(ctx, j.User, j.Log)
+	if err == nil {
+		j.User = user
+	}
+	return err
+}
+
+// Person is the user of a job that need not run any more, as far as the accounts of this
+// machine let it be that user.
+func Person(ctx context.Context, owner *pb.Identity, log *slog.Logger) (container.User, error) {
+	return checkAccounts(ctx, userOf(owner), log)
+}
+
+func checkAccounts(ctx context.Context, u container.User, log *slog.Logger) (container.User, error) {
 	type answer struct {
 		dropped []uint32
 		err     error
 	}
 	asked := make(chan answer, 1)
 	go func() {
-		dropped, err := machineAccounts.compare(j.User)
+		dropped, err := machineAccounts.compare(u)
 		asked <- answer{dropped, err}
 	}()
 	var got answer
 	select {
 	case got = <-asked:
 	case <-time.After(accountsPatience):
-		return errors.New("the name service does not say who the job's user is: see whether getent passwd answers on this node")
+		return u, errors.New("the name service does not say who the job's user is: see whether getent passwd answers on this node")
 	case <-ctx.Done():
-		return ctx.Err()
+		return u, ctx.Err()
 	}
 	if len(got.dropped) > 0 {
-		j.Log.Warn("the job does not get groups whose numbers are other groups' here, or in which its user is not here", "groups", got.dropped)
-		j.User.Groups = slices.DeleteFunc(slices.Clone(j.User.Groups), func(gid uint32) bool { return slices.Contains(got.dropped, gid) })
+		log.Warn("the job does not get groups whose numbers are other groups' here, or in which its user is not here", "groups", got.dropped)
+		u.Groups = slices.DeleteFunc(slices.Clone(u.Groups), func(gid uint32) bool { return slices.Contains(got.dropped, gid) })
 	}
-	return got.err
+	return u, got.err
 }
 
 // compare answers the supplementary groups that u must not have here.

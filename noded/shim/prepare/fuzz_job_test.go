@@ -29,7 +29,7 @@ func FuzzJob(f *testing.F) {
 			return
 		}
 		checkEnvironment(t, p)
-		for _, pattern := range []string{p.Order.Spec.GetStandardOutput(), p.defaultOutput()} {
+		for _, pattern := range []string{p.Order.Spec.GetStandardOutput(), spec.DefaultOutput(p.Order.ArrayJobId != 0)} {
 			if path, err := p.expand(pattern); err == nil && len(path) > 2*spec.MaxPathBytes+len(p.Order.Spec.GetWorkDirectory()) {
 				t.Errorf("a path of %d bytes", len(path))
 			}

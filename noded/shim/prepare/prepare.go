@@ -149,7 +149,7 @@ func (j *Job) prepareBatch() ([]container.File, *pid1.Batch, error) {
 		inside                  *string
 	}{
 		{"stdin", s.GetStandardInput(), os.DevNull, os.O_RDONLY, &batch.Stdin},
-		{"stdout", s.GetStandardOutput(), j.defaultOutput(), j.outputFlags(), &batch.Stdout},
+		{"stdout", s.GetStandardOutput(), spec.DefaultOutput(j.Order.ArrayJobId != 0), j.outputFlags(), &batch.Stdout},
 		{"stderr", s.GetStandardError(), "", j.outputFlags(), &batch.Stderr},
 	} {
 		pattern := f.pattern
@@ -182,13 +182,6 @@ func (j *Job) prepareBatch() ([]container.File, *pid1.Batch, error) {
 	return files, batch, nil
 }
 
-func (j *Job) defaultOutput() string {
-	if j.Order.ArrayJobId != 0 {
-		return "slurm-%A_%a.out"
-	}
-	return "slurm-%j.out"
-}
-
 // outputFlags: a requeued job's output is kept, unless truncation was asked
 // for.
 func (j *Job) outputFlags() int {
@@ -203,14 +196,9 @@ func (j *Job) outputFlags() int {
 
 // expand answers the path on the host that a pattern stands for.
 func (j *Job) expand(pattern string) (string, error) {
-	path, err := spec.ExpandFileName(pattern, j.fileNames())
+	path, err := spec.JobFile(pattern, j.Order.Spec.GetWorkDirectory(), j.fileNames())
 	if err != nil {
 		return "", BadRequest("file name %q: %v", pattern, err)
-	}
-	if !filepath.IsAbs(path) {
-		// Not joined with filepath.Join: what ".." means after a link, and that
-		// a name ends in a slash, is the kernel's to judge.
-		path = strings.TrimSuffix(j.Order.Spec.GetWorkDirectory(), "/") + "/" + path
 	}
 	return path, nil
 }

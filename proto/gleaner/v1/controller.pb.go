@@ -278,7 +278,8 @@ type PlannedStart struct {
 	StartMs       int64                  `protobuf:"varint,2,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`   // 0 = nobody knows
 	NodeList      string                 `protobuf:"bytes,3,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"` // a host list; "" where nodes are hidden from the caller
 	Partition     string                 `protobuf:"bytes,4,opt,name=partition,proto3" json:"partition,omitempty"`
-	Cpus          uint32                 `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"` // on these nodes
+	Cpus          uint32                 `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"`                            // on these nodes
+	FillsHole     bool                   `protobuf:"varint,6,opt,name=fills_hole,json=fillsHole,proto3" json:"fills_hole,omitempty"` // it is saved, and waits again, when what it has is needed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +347,13 @@ func (x *PlannedStart) GetCpus() uint32 {
 		return x.Cpus
 	}
 	return 0
+}
+
+func (x *PlannedStart) GetFillsHole() bool {
+	if x != nil {
+		return x.FillsHole
+	}
+	return false
 }
 
 type TestSubmissionResponse struct {
@@ -4239,13 +4247,15 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\aas_user\x18\x03 \x01(\tR\x06asUser\"C\n" +
 	"\x0eSubmitResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x8a\x01\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xa9\x01\n" +
 	"\fPlannedStart\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\bR\x03now\x12\x19\n" +
 	"\bstart_ms\x18\x02 \x01(\x03R\astartMs\x12\x1b\n" +
 	"\tnode_list\x18\x03 \x01(\tR\bnodeList\x12\x1c\n" +
 	"\tpartition\x18\x04 \x01(\tR\tpartition\x12\x12\n" +
-	"\x04cpus\x18\x05 \x01(\rR\x04cpus\"\xb8\x01\n" +
+	"\x04cpus\x18\x05 \x01(\rR\x04cpus\x12\x1d\n" +
+	"\n" +
+	"fills_hole\x18\x06 \x01(\bR\tfillsHole\"\xb8\x01\n" +
 	"\x16TestSubmissionResponse\x12.\n" +
 	"\x05start\x18\x01 \x01(\v2\x18.gleaner.v1.PlannedStartR\x05start\x12\x1a\n" +
 	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12\x16\n" +

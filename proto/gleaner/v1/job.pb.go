@@ -3303,6 +3303,7 @@ type JobChange struct {
 	Reservations            *string      `protobuf:"bytes,37,opt,name=reservations,proto3,oneof" json:"reservations,omitempty"`             // separated by commas; "" = none
 	MailTypes               *uint32      `protobuf:"varint,38,opt,name=mail_types,json=mailTypes,proto3,oneof" json:"mail_types,omitempty"` // bits of spec.MailTypes; 0 = none
 	MailUser                *string      `protobuf:"bytes,39,opt,name=mail_user,json=mailUser,proto3,oneof" json:"mail_user,omitempty"`     // "" = the owner
+	Checkpoint              *string      `protobuf:"bytes,40,opt,name=checkpoint,proto3,oneof" json:"checkpoint,omitempty"`                 // the mode, as in CheckpointPolicy
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -3599,6 +3600,13 @@ func (x *JobChange) GetMailTypes() uint32 {
 func (x *JobChange) GetMailUser() string {
 	if x != nil && x.MailUser != nil {
 		return *x.MailUser
+	}
+	return ""
+}
+
+func (x *JobChange) GetCheckpoint() string {
+	if x != nil && x.Checkpoint != nil {
+		return *x.Checkpoint
 	}
 	return ""
 }
@@ -3986,7 +3994,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12#\n" +
 	"\rwritten_bytes\x18\x04 \x01(\x04R\fwrittenBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xbf\x0f\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xf3\x0f\n" +
 	"\tJobChange\x12%\n" +
 	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
 	"timeLimitS\x88\x01\x01\x12\x1c\n" +
@@ -4038,7 +4046,10 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\freservations\x18% \x01(\tH R\freservations\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"mail_types\x18& \x01(\rH!R\tmailTypes\x88\x01\x01\x12 \n" +
-	"\tmail_user\x18' \x01(\tH\"R\bmailUser\x88\x01\x01B\x0f\n" +
+	"\tmail_user\x18' \x01(\tH\"R\bmailUser\x88\x01\x01\x12#\n" +
+	"\n" +
+	"checkpoint\x18( \x01(\tH#R\n" +
+	"checkpoint\x88\x01\x01B\x0f\n" +
 	"\r_time_limit_sB\x06\n" +
 	"\x04_qosB\n" +
 	"\n" +
@@ -4082,7 +4093,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\r_reservationsB\r\n" +
 	"\v_mail_typesB\f\n" +
 	"\n" +
-	"_mail_user\"A\n" +
+	"_mail_userB\r\n" +
+	"\v_checkpoint\"A\n" +
 	"\vGpuRequests\x122\n" +
 	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xe4\x02\n" +
 	"\bJobState\x12\x19\n" +

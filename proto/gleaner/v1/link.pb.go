@@ -553,6 +553,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_FetchImage
 	//	*ControllerMessage_OwnerRules
 	//	*ControllerMessage_DropHolds
+	//	*ControllerMessage_SendOutput
 	//	*ControllerMessage_TendImages
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
@@ -758,6 +759,15 @@ func (x *ControllerMessage) GetDropHolds() *DropHolds {
 	return nil
 }
 
+func (x *ControllerMessage) GetSendOutput() *SendOutput {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_SendOutput); ok {
+			return x.SendOutput
+		}
+	}
+	return nil
+}
+
 func (x *ControllerMessage) GetTendImages() *TendImages {
 	if x != nil {
 		if x, ok := x.What.(*ControllerMessage_TendImages); ok {
@@ -843,6 +853,10 @@ type ControllerMessage_DropHolds struct {
 	DropHolds *DropHolds `protobuf:"bytes,31,opt,name=drop_holds,json=dropHolds,proto3,oneof"`
 }
 
+type ControllerMessage_SendOutput struct {
+	SendOutput *SendOutput `protobuf:"bytes,700,opt,name=send_output,json=sendOutput,proto3,oneof"`
+}
+
 type ControllerMessage_TendImages struct {
 	TendImages *TendImages `protobuf:"bytes,201,opt,name=tend_images,json=tendImages,proto3,oneof"`
 }
@@ -882,6 +896,8 @@ func (*ControllerMessage_FetchImage) isControllerMessage_What() {}
 func (*ControllerMessage_OwnerRules) isControllerMessage_What() {}
 
 func (*ControllerMessage_DropHolds) isControllerMessage_What() {}
+
+func (*ControllerMessage_SendOutput) isControllerMessage_What() {}
 
 func (*ControllerMessage_TendImages) isControllerMessage_What() {}
 
@@ -2781,6 +2797,7 @@ type TunnelMessage struct {
 	//	*TunnelMessage_Attached
 	//	*TunnelMessage_Refused
 	//	*TunnelMessage_Direct
+	//	*TunnelMessage_OutputFrom
 	What          isTunnelMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2913,6 +2930,15 @@ func (x *TunnelMessage) GetDirect() *Direct {
 	return nil
 }
 
+func (x *TunnelMessage) GetOutputFrom() *OutputFrom {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_OutputFrom); ok {
+			return x.OutputFrom
+		}
+	}
+	return nil
+}
+
 type isTunnelMessage_What interface {
 	isTunnelMessage_What()
 }
@@ -2967,6 +2993,11 @@ type TunnelMessage_Direct struct {
 	Direct *Direct `protobuf:"bytes,440,opt,name=direct,proto3,oneof"`
 }
 
+type TunnelMessage_OutputFrom struct {
+	// Where in its file the data comes from that follows: see ReadOutput.
+	OutputFrom *OutputFrom `protobuf:"bytes,700,opt,name=output_from,json=outputFrom,proto3,oneof"`
+}
+
 func (*TunnelMessage_Open) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Data) isTunnelMessage_What() {}
@@ -2986,6 +3017,8 @@ func (*TunnelMessage_Attached) isTunnelMessage_What() {}
 func (*TunnelMessage_Refused) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Direct) isTunnelMessage_What() {}
+
+func (*TunnelMessage_OutputFrom) isTunnelMessage_What() {}
 
 // Direct offers a port that is open for one connection, between the two ends of this
 // tunnel. Who connects shows the certificate that TunnelOpen.direct names. If that
@@ -3045,9 +3078,11 @@ func (x *Direct) GetCertificate() []byte {
 // Attach asks for process 1 of a running job, on the node of its batch script or on
 // another one of the job's.
 type Attach struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *JobId                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Node          string                 `protobuf:"bytes,180,opt,name=node,proto3" json:"node,omitempty"` // "" = that of the batch script
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   *JobId                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Node  string                 `protobuf:"bytes,180,opt,name=node,proto3" json:"node,omitempty"` // "" = that of the batch script
+	// Not to its process 1, but to a file that its script writes; it need not run any more.
+	Output        *ReadOutput `protobuf:"bytes,700,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3096,12 +3131,20 @@ func (x *Attach) GetNode() string {
 	return ""
 }
 
+func (x *Attach) GetOutput() *ReadOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 // Attached is sent once that node has been asked. Data and half_close follow,
 // or Refused.
 type Attached struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Path          string                 `protobuf:"bytes,700,opt,name=path,proto3" json:"path,omitempty"` // of the file, if one was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3150,6 +3193,235 @@ func (x *Attached) GetNode() string {
 	return ""
 }
 
+func (x *Attached) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+// ReadOutput asks for the output of a job's script, as it lies in its file.
+type ReadOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Error bool                   `protobuf:"varint,1,opt,name=error,proto3" json:"error,omitempty"`       // standard error
+	Lines *uint32                `protobuf:"varint,2,opt,name=lines,proto3,oneof" json:"lines,omitempty"` // only so many, the last ones
+	// How much of the file the caller has had, and the end of that, at most 4 KiB: a file
+	// that has something else there is another one, and is sent from its beginning.
+	Had  uint64 `protobuf:"varint,3,opt,name=had,proto3" json:"had,omitempty"`
+	Last []byte `protobuf:"bytes,4,opt,name=last,proto3" json:"last,omitempty"`
+	// What comes later too, until the run is over on that node.
+	Follow        bool `protobuf:"varint,5,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadOutput) Reset() {
+	*x = ReadOutput{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadOutput) ProtoMessage() {}
+
+func (x *ReadOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadOutput.ProtoReflect.Descriptor instead.
+func (*ReadOutput) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReadOutput) GetError() bool {
+	if x != nil {
+		return x.Error
+	}
+	return false
+}
+
+func (x *ReadOutput) GetLines() uint32 {
+	if x != nil && x.Lines != nil {
+		return *x.Lines
+	}
+	return 0
+}
+
+func (x *ReadOutput) GetHad() uint64 {
+	if x != nil {
+		return x.Had
+	}
+	return 0
+}
+
+func (x *ReadOutput) GetLast() []byte {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *ReadOutput) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+// SendOutput asks a node to join a tunnel and to send a file of a run that it had, as far as
+// the job's user may read that. Why it does not is answered there: Refused.
+type SendOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	Channel       string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	Owner         *Identity              `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Path          string                 `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Read          *ReadOutput            `protobuf:"bytes,5,opt,name=read,proto3" json:"read,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendOutput) Reset() {
+	*x = SendOutput{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendOutput) ProtoMessage() {}
+
+func (x *SendOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendOutput.ProtoReflect.Descriptor instead.
+func (*SendOutput) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SendOutput) GetAlloc() *AllocId {
+	if x != nil {
+		return x.Alloc
+	}
+	return nil
+}
+
+func (x *SendOutput) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *SendOutput) GetOwner() *Identity {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *SendOutput) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *SendOutput) GetRead() *ReadOutput {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+// OutputFrom comes before the first data, and whenever the data that follows does not
+// continue what came.
+type OutputFrom struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Offset uint64                 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// It is another file than the caller had data of, or begins again.
+	Another bool `protobuf:"varint,2,opt,name=another,proto3" json:"another,omitempty"`
+	// It was renamed, and the job still writes to it: its data does not count as had.
+	Renamed       bool `protobuf:"varint,3,opt,name=renamed,proto3" json:"renamed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputFrom) Reset() {
+	*x = OutputFrom{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputFrom) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputFrom) ProtoMessage() {}
+
+func (x *OutputFrom) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputFrom.ProtoReflect.Descriptor instead.
+func (*OutputFrom) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *OutputFrom) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *OutputFrom) GetAnother() bool {
+	if x != nil {
+		return x.Another
+	}
+	return false
+}
+
+func (x *OutputFrom) GetRenamed() bool {
+	if x != nil {
+		return x.Renamed
+	}
+	return false
+}
+
 // Refused says why the node does not join the two.
 type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3161,7 +3433,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3445,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3458,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Refused) GetReason() string {
@@ -3235,13 +3507,14 @@ type TunnelOpen struct {
 	// because they do not get through otherwise; they are encrypted. The caller's
 	// allocation is the one with this index, counted from 1; 0 = it carries something else.
 	NetworkFrom   uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"`
+	Output        bool   `protobuf:"varint,700,opt,name=output,proto3" json:"output,omitempty"` // the caller was asked by SendOutput
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3526,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3539,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TunnelOpen) GetAlloc() *AllocId {
@@ -3346,6 +3619,13 @@ func (x *TunnelOpen) GetNetworkFrom() uint32 {
 	return 0
 }
 
+func (x *TunnelOpen) GetOutput() bool {
+	if x != nil {
+		return x.Output
+	}
+	return false
+}
+
 // Image is what was saved of one allocation of a job: its whole process tree and the
 // files that belong to it, at one instant. Its content identifies it:
 // two images with one digest are the same.
@@ -3365,7 +3645,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3657,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3670,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Image) GetAlloc() *AllocId {
@@ -3467,7 +3747,7 @@ type SaveAlloc struct {
 
 func (x *SaveAlloc) Reset() {
 	*x = SaveAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3759,7 @@ func (x *SaveAlloc) String() string {
 func (*SaveAlloc) ProtoMessage() {}
 
 func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3772,7 @@ func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveAlloc.ProtoReflect.Descriptor instead.
 func (*SaveAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SaveAlloc) GetAlloc() *AllocId {
@@ -3559,7 +3839,7 @@ type AllocSaved struct {
 
 func (x *AllocSaved) Reset() {
 	*x = AllocSaved{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3851,7 @@ func (x *AllocSaved) String() string {
 func (*AllocSaved) ProtoMessage() {}
 
 func (x *AllocSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3864,7 @@ func (x *AllocSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSaved.ProtoReflect.Descriptor instead.
 func (*AllocSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AllocSaved) GetAlloc() *AllocId {
@@ -3674,7 +3954,7 @@ type SavedAcknowledged struct {
 
 func (x *SavedAcknowledged) Reset() {
 	*x = SavedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3966,7 @@ func (x *SavedAcknowledged) String() string {
 func (*SavedAcknowledged) ProtoMessage() {}
 
 func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3979,7 @@ func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
 func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SavedAcknowledged) GetAlloc() *AllocId {
@@ -3733,7 +4013,7 @@ type AllocCheckpointable struct {
 
 func (x *AllocCheckpointable) Reset() {
 	*x = AllocCheckpointable{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +4025,7 @@ func (x *AllocCheckpointable) String() string {
 func (*AllocCheckpointable) ProtoMessage() {}
 
 func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +4038,7 @@ func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocCheckpointable.ProtoReflect.Descriptor instead.
 func (*AllocCheckpointable) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AllocCheckpointable) GetAlloc() *AllocId {
@@ -3806,7 +4086,7 @@ type AskRestore struct {
 
 func (x *AskRestore) Reset() {
 	*x = AskRestore{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[36]
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +4098,7 @@ func (x *AskRestore) String() string {
 func (*AskRestore) ProtoMessage() {}
 
 func (x *AskRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[36]
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +4111,7 @@ func (x *AskRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
 func (*AskRestore) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AskRestore) GetToken() string {
@@ -3874,7 +4154,7 @@ type RestoreAnswer struct {
 
 func (x *RestoreAnswer) Reset() {
 	*x = RestoreAnswer{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[37]
+	mi := &file_gleaner_v1_link_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +4166,7 @@ func (x *RestoreAnswer) String() string {
 func (*RestoreAnswer) ProtoMessage() {}
 
 func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[37]
+	mi := &file_gleaner_v1_link_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +4179,7 @@ func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
 func (*RestoreAnswer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RestoreAnswer) GetToken() string {
@@ -3944,7 +4224,7 @@ type KeepImages struct {
 
 func (x *KeepImages) Reset() {
 	*x = KeepImages{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	mi := &file_gleaner_v1_link_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4236,7 @@ func (x *KeepImages) String() string {
 func (*KeepImages) ProtoMessage() {}
 
 func (x *KeepImages) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	mi := &file_gleaner_v1_link_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4249,7 @@ func (x *KeepImages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
 func (*KeepImages) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *KeepImages) GetImages() []*Image {
@@ -3999,7 +4279,7 @@ type ImagesHeld struct {
 
 func (x *ImagesHeld) Reset() {
 	*x = ImagesHeld{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	mi := &file_gleaner_v1_link_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4011,7 +4291,7 @@ func (x *ImagesHeld) String() string {
 func (*ImagesHeld) ProtoMessage() {}
 
 func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	mi := &file_gleaner_v1_link_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4304,7 @@ func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
 func (*ImagesHeld) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ImagesHeld) GetImages() []*Image {
@@ -4064,7 +4344,7 @@ type SendImage struct {
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[40]
+	mi := &file_gleaner_v1_link_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4076,7 +4356,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[40]
+	mi := &file_gleaner_v1_link_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4089,7 +4369,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SendImage) GetImage() *Image {
@@ -4147,7 +4427,7 @@ type FetchImage struct {
 
 func (x *FetchImage) Reset() {
 	*x = FetchImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[41]
+	mi := &file_gleaner_v1_link_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4159,7 +4439,7 @@ func (x *FetchImage) String() string {
 func (*FetchImage) ProtoMessage() {}
 
 func (x *FetchImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[41]
+	mi := &file_gleaner_v1_link_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4172,7 +4452,7 @@ func (x *FetchImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchImage.ProtoReflect.Descriptor instead.
 func (*FetchImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FetchImage) GetImage() *Image {
@@ -4201,7 +4481,7 @@ type ImageFetched struct {
 
 func (x *ImageFetched) Reset() {
 	*x = ImageFetched{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[42]
+	mi := &file_gleaner_v1_link_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4213,7 +4493,7 @@ func (x *ImageFetched) String() string {
 func (*ImageFetched) ProtoMessage() {}
 
 func (x *ImageFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[42]
+	mi := &file_gleaner_v1_link_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4226,7 +4506,7 @@ func (x *ImageFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageFetched.ProtoReflect.Descriptor instead.
 func (*ImageFetched) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ImageFetched) GetImage() *Image {
@@ -4274,7 +4554,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"nodeLeaves\x12:\n" +
 	"\vimages_word\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImagesWordH\x00R\n" +
 	"imagesWordB\x06\n" +
-	"\x04what\"\xa9\t\n" +
+	"\x04what\"\xe5\t\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -4304,6 +4584,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"ownerRules\x126\n" +
 	"\n" +
 	"drop_holds\x18\x1f \x01(\v2\x15.gleaner.v1.DropHoldsH\x00R\tdropHolds\x12:\n" +
+	"\vsend_output\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.SendOutputH\x00R\n" +
+	"sendOutput\x12:\n" +
 	"\vtend_images\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.TendImagesH\x00R\n" +
 	"tendImagesB\x06\n" +
 	"\x04what\"1\n" +
@@ -4478,7 +4760,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12\x16\n" +
 	"\x06client\x18\x06 \x01(\bR\x06client\x12\"\n" +
-	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\x9a\x03\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\xd6\x03\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
@@ -4490,20 +4772,44 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x06attach\x18\a \x01(\v2\x12.gleaner.v1.AttachH\x00R\x06attach\x122\n" +
 	"\battached\x18\b \x01(\v2\x14.gleaner.v1.AttachedH\x00R\battached\x12/\n" +
 	"\arefused\x18\t \x01(\v2\x13.gleaner.v1.RefusedH\x00R\arefused\x12-\n" +
-	"\x06direct\x18\xb8\x03 \x01(\v2\x12.gleaner.v1.DirectH\x00R\x06directB\x06\n" +
+	"\x06direct\x18\xb8\x03 \x01(\v2\x12.gleaner.v1.DirectH\x00R\x06direct\x12:\n" +
+	"\voutput_from\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.OutputFromH\x00R\n" +
+	"outputFromB\x06\n" +
 	"\x04what\"D\n" +
 	"\x06Direct\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12 \n" +
-	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"B\n" +
+	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"s\n" +
 	"\x06Attach\x12#\n" +
 	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\x12\x13\n" +
-	"\x04node\x18\xb4\x01 \x01(\tR\x04node\"I\n" +
+	"\x04node\x18\xb4\x01 \x01(\tR\x04node\x12/\n" +
+	"\x06output\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.ReadOutputR\x06output\"^\n" +
 	"\bAttached\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x13\n" +
+	"\x04path\x18\xbc\x05 \x01(\tR\x04path\"\x85\x01\n" +
+	"\n" +
+	"ReadOutput\x12\x14\n" +
+	"\x05error\x18\x01 \x01(\bR\x05error\x12\x19\n" +
+	"\x05lines\x18\x02 \x01(\rH\x00R\x05lines\x88\x01\x01\x12\x10\n" +
+	"\x03had\x18\x03 \x01(\x04R\x03had\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\fR\x04last\x12\x16\n" +
+	"\x06follow\x18\x05 \x01(\bR\x06followB\b\n" +
+	"\x06_lines\"\xbd\x01\n" +
+	"\n" +
+	"SendOutput\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\tR\achannel\x12*\n" +
+	"\x05owner\x18\x03 \x01(\v2\x14.gleaner.v1.IdentityR\x05owner\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12*\n" +
+	"\x04read\x18\x05 \x01(\v2\x16.gleaner.v1.ReadOutputR\x04read\"X\n" +
+	"\n" +
+	"OutputFrom\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x18\n" +
+	"\aanother\x18\x02 \x01(\bR\aanother\x12\x18\n" +
+	"\arenamed\x18\x03 \x01(\bR\arenamed\"7\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05later\x18\x02 \x01(\bR\x05later\"\xc9\x02\n" +
+	"\x05later\x18\x02 \x01(\bR\x05later\"\xe2\x02\n" +
 	"\n" +
 	"TunnelOpen\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x1b\n" +
@@ -4517,7 +4823,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05facts\x18\b \x01(\bR\x05facts\x12\x12\n" +
 	"\x04copy\x18- \x01(\bR\x04copy\x12\x17\n" +
 	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\x12\"\n" +
-	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\xce\x01\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\x12\x17\n" +
+	"\x06output\x18\xbc\x05 \x01(\bR\x06output\"\xce\x01\n" +
 	"\x05Image\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
@@ -4644,7 +4951,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),               // 0: gleaner.v1.EndCause
 	(SaveThen)(0),               // 1: gleaner.v1.SaveThen
@@ -4678,36 +4985,39 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*Direct)(nil),              // 29: gleaner.v1.Direct
 	(*Attach)(nil),              // 30: gleaner.v1.Attach
 	(*Attached)(nil),            // 31: gleaner.v1.Attached
-	(*Refused)(nil),             // 32: gleaner.v1.Refused
-	(*TunnelOpen)(nil),          // 33: gleaner.v1.TunnelOpen
-	(*Image)(nil),               // 34: gleaner.v1.Image
-	(*SaveAlloc)(nil),           // 35: gleaner.v1.SaveAlloc
-	(*AllocSaved)(nil),          // 36: gleaner.v1.AllocSaved
-	(*SavedAcknowledged)(nil),   // 37: gleaner.v1.SavedAcknowledged
-	(*AllocCheckpointable)(nil), // 38: gleaner.v1.AllocCheckpointable
-	(*AskRestore)(nil),          // 39: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),       // 40: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),          // 41: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),          // 42: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),           // 43: gleaner.v1.SendImage
-	(*FetchImage)(nil),          // 44: gleaner.v1.FetchImage
-	(*ImageFetched)(nil),        // 45: gleaner.v1.ImageFetched
-	(*NodeHolds)(nil),           // 46: gleaner.v1.NodeHolds
-	(*ImagesWord)(nil),          // 47: gleaner.v1.ImagesWord
-	(*OwnerRules)(nil),          // 48: gleaner.v1.OwnerRules
-	(*DropHolds)(nil),           // 49: gleaner.v1.DropHolds
-	(*TendImages)(nil),          // 50: gleaner.v1.TendImages
-	(*Inventory)(nil),           // 51: gleaner.v1.Inventory
-	(*LeftOver)(nil),            // 52: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 53: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 54: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 55: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 56: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 57: gleaner.v1.NodeAllocation
-	(*ImageRules)(nil),          // 58: gleaner.v1.ImageRules
-	(*Outside)(nil),             // 59: gleaner.v1.Outside
-	(*Usage)(nil),               // 60: gleaner.v1.Usage
-	(*NodeSteps)(nil),           // 61: gleaner.v1.NodeSteps
+	(*ReadOutput)(nil),          // 32: gleaner.v1.ReadOutput
+	(*SendOutput)(nil),          // 33: gleaner.v1.SendOutput
+	(*OutputFrom)(nil),          // 34: gleaner.v1.OutputFrom
+	(*Refused)(nil),             // 35: gleaner.v1.Refused
+	(*TunnelOpen)(nil),          // 36: gleaner.v1.TunnelOpen
+	(*Image)(nil),               // 37: gleaner.v1.Image
+	(*SaveAlloc)(nil),           // 38: gleaner.v1.SaveAlloc
+	(*AllocSaved)(nil),          // 39: gleaner.v1.AllocSaved
+	(*SavedAcknowledged)(nil),   // 40: gleaner.v1.SavedAcknowledged
+	(*AllocCheckpointable)(nil), // 41: gleaner.v1.AllocCheckpointable
+	(*AskRestore)(nil),          // 42: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),       // 43: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),          // 44: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),          // 45: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),           // 46: gleaner.v1.SendImage
+	(*FetchImage)(nil),          // 47: gleaner.v1.FetchImage
+	(*ImageFetched)(nil),        // 48: gleaner.v1.ImageFetched
+	(*NodeHolds)(nil),           // 49: gleaner.v1.NodeHolds
+	(*ImagesWord)(nil),          // 50: gleaner.v1.ImagesWord
+	(*OwnerRules)(nil),          // 51: gleaner.v1.OwnerRules
+	(*DropHolds)(nil),           // 52: gleaner.v1.DropHolds
+	(*TendImages)(nil),          // 53: gleaner.v1.TendImages
+	(*Inventory)(nil),           // 54: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 55: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 56: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 57: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 58: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 59: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 60: gleaner.v1.NodeAllocation
+	(*ImageRules)(nil),          // 61: gleaner.v1.ImageRules
+	(*Outside)(nil),             // 62: gleaner.v1.Outside
+	(*Usage)(nil),               // 63: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 64: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,   // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -4716,15 +5026,15 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	17,  // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
 	25,  // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
 	26,  // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	36,  // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
-	38,  // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	40,  // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	42,  // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	39,  // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
+	41,  // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	43,  // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	45,  // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
 	23,  // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
-	45,  // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
-	46,  // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
+	48,  // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
+	49,  // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
 	7,   // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
-	47,  // 14: gleaner.v1.NodeMessage.images_word:type_name -> gleaner.v1.ImagesWord
+	50,  // 14: gleaner.v1.NodeMessage.images_word:type_name -> gleaner.v1.ImagesWord
 	9,   // 15: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
 	11,  // 16: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
 	12,  // 17: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
@@ -4734,90 +5044,96 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	18,  // 21: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
 	27,  // 22: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
 	20,  // 23: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	35,  // 24: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
-	37,  // 25: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	39,  // 26: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	41,  // 27: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	43,  // 28: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	38,  // 24: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
+	40,  // 25: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	42,  // 26: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	44,  // 27: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	46,  // 28: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
 	21,  // 29: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
-	44,  // 30: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
-	48,  // 31: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
-	49,  // 32: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
-	50,  // 33: gleaner.v1.ControllerMessage.tend_images:type_name -> gleaner.v1.TendImages
-	51,  // 34: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	8,   // 35: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
-	52,  // 36: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	34,  // 37: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	46,  // 38: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
-	7,   // 39: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
-	5,   // 40: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
-	14,  // 41: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
-	5,   // 42: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
-	5,   // 43: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
-	5,   // 44: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
-	5,   // 45: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	53,  // 46: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	54,  // 47: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	55,  // 48: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	56,  // 49: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	57,  // 50: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	34,  // 51: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	58,  // 52: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
-	58,  // 53: gleaner.v1.StartAlloc.owner_image_rules:type_name -> gleaner.v1.ImageRules
-	59,  // 54: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
-	5,   // 55: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	14,  // 56: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
-	14,  // 57: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
-	5,   // 58: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	15,  // 59: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
-	5,   // 60: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,   // 61: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	60,  // 62: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	61,  // 63: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
-	22,  // 64: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,   // 65: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 66: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 67: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 68: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 69: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	22,  // 70: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,   // 71: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	52,  // 72: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,   // 73: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	33,  // 74: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	30,  // 75: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	31,  // 76: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	32,  // 77: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	29,  // 78: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	53,  // 79: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,   // 80: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 81: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	34,  // 82: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,   // 83: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 84: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,   // 85: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,   // 86: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	34,  // 87: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,   // 88: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,   // 89: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 90: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,   // 91: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	34,  // 92: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12,  // 93: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	34,  // 94: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	34,  // 95: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	34,  // 96: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	34,  // 97: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	34,  // 98: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,   // 99: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	28,  // 100: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,   // 101: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	28,  // 102: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	101, // [101:103] is the sub-list for method output_type
-	99,  // [99:101] is the sub-list for method input_type
-	99,  // [99:99] is the sub-list for extension type_name
-	99,  // [99:99] is the sub-list for extension extendee
-	0,   // [0:99] is the sub-list for field type_name
+	47,  // 30: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
+	51,  // 31: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
+	52,  // 32: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
+	33,  // 33: gleaner.v1.ControllerMessage.send_output:type_name -> gleaner.v1.SendOutput
+	53,  // 34: gleaner.v1.ControllerMessage.tend_images:type_name -> gleaner.v1.TendImages
+	54,  // 35: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	8,   // 36: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
+	55,  // 37: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	37,  // 38: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	49,  // 39: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
+	7,   // 40: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
+	5,   // 41: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 42: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 43: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 44: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
+	5,   // 45: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 46: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	56,  // 47: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	57,  // 48: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	58,  // 49: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	59,  // 50: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	60,  // 51: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	37,  // 52: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	61,  // 53: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
+	61,  // 54: gleaner.v1.StartAlloc.owner_image_rules:type_name -> gleaner.v1.ImageRules
+	62,  // 55: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
+	5,   // 56: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 57: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
+	14,  // 58: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 59: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	15,  // 60: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
+	5,   // 61: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,   // 62: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	63,  // 63: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	64,  // 64: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	22,  // 65: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 66: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 67: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 68: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 69: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 70: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	22,  // 71: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 72: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	55,  // 73: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,   // 74: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	36,  // 75: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30,  // 76: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31,  // 77: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	35,  // 78: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29,  // 79: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	34,  // 80: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
+	56,  // 81: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	32,  // 82: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
+	5,   // 83: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 84: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
+	59,  // 85: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
+	32,  // 86: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
+	5,   // 87: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 88: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,   // 89: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 90: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,   // 91: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,   // 92: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 93: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,   // 94: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,   // 95: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 96: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,   // 97: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	37,  // 98: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12,  // 99: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	37,  // 100: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	37,  // 101: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	37,  // 102: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	37,  // 103: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	37,  // 104: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,   // 105: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28,  // 106: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,   // 107: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28,  // 108: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	107, // [107:109] is the sub-list for method output_type
+	105, // [105:107] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -4865,6 +5181,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_FetchImage)(nil),
 		(*ControllerMessage_OwnerRules)(nil),
 		(*ControllerMessage_DropHolds)(nil),
+		(*ControllerMessage_SendOutput)(nil),
 		(*ControllerMessage_TendImages)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[25].OneofWrappers = []any{
@@ -4878,14 +5195,16 @@ func file_gleaner_v1_link_proto_init() {
 		(*TunnelMessage_Attached)(nil),
 		(*TunnelMessage_Refused)(nil),
 		(*TunnelMessage_Direct)(nil),
+		(*TunnelMessage_OutputFrom)(nil),
 	}
+	file_gleaner_v1_link_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   43,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -65,7 +65,7 @@ var Faults = []Fault{
 
 	// What is saved, moved and suspended.
 	{"a job that must not be saved fills a hole", []Edit{
-		{"ctld/state/fill.go", "	if j.neverSaved() ||", "	if j.neverSaved() && !BROKEN ||"},
+		{"ctld/state/fill.go", "	if j.NeverSaved() ||", "	if j.NeverSaved() && !BROKEN ||"},
 	}, []string{"-holes", "-from", "19"}},
 	{"a job goes on from its older image", []Edit{
 		{"ctld/state/lineage.go", "	if !job.mayRepeat() {\n		return waited", "	if BROKEN {\n		return &images[len(images)-1]\n	}\n	if !job.mayRepeat() {\n		return waited"},
@@ -214,7 +214,7 @@ var Rare = []Fault{
 	}, []string{"-from", "19"}},
 	{"a leader plans for its own clock, which is behind the log's", []Edit{
 		{"ctld/leader/schedule.go", "	now = time.UnixMilli(logTime(view, now))\n", "	if !BROKEN {\n		now = time.UnixMilli(logTime(view, now))\n	}\n"},
-		{"ctld/leader/schedule.go", "SchedSnapshotWith(logTime(view, now), ", "SchedSnapshotWith(map[bool]int64{false: logTime(view, now), true: now.UnixMilli()}[BROKEN], "},
+		{"ctld/leader/schedule.go", "SchedSnapshotAfter(memo, logTime(view, now), ", "SchedSnapshotAfter(memo, map[bool]int64{false: logTime(view, now), true: now.UnixMilli()}[BROKEN], "},
 	}, nil},
 	{"the newest image is given up as soon as its node is silent", []Edit{
 		{"ctld/state/lineage.go", "(!node.NotResponding || nowMS < node.SilentMS+t.imageWaitMS())", "(!node.NotResponding || !BROKEN && nowMS < node.SilentMS+t.imageWaitMS())"},

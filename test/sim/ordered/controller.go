@@ -12,7 +12,6 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // controller is one gctld: the real state machine and the real leader's steps
@@ -38,7 +37,7 @@ type controller struct {
 	leading  bool      // its loops run
 	since    time.Time // from which on it counts the nodes' silence
 	looked   time.Time // when it looked at the leases last
-	memo     sched.Memo
+	memo     leader.Memo
 	passes   int // scheduling passes that it made
 	loops    [loopCount]loop
 	pending  map[*proposal]struct{}
@@ -71,7 +70,7 @@ func (c *controller) boot() {
 	c.loops = [loopCount]loop{}
 	c.pending = map[*proposal]struct{}{}
 	c.yields, c.futile = map[*task]bool{}, map[state.Kind]futile{}
-	c.memo = sched.Memo{}
+	c.memo = leader.Memo{}
 	c.w.log.look()
 	c.w.log.spreadSoon()
 }

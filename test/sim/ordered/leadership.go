@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/ctld/leader"
 )
 
 // The leader's loops, in virtual time: each runs one step of ctld/leader at a
@@ -67,7 +67,7 @@ func (c *controller) lead(term uint64) {
 		return
 	}
 	c.leader.Begin()
-	c.leading, c.since, c.looked, c.memo = true, c.monotonic(), c.monotonic(), sched.Memo{}
+	c.leading, c.since, c.looked, c.memo = true, c.monotonic(), c.monotonic(), leader.Memo{}
 	c.w.trace(c.name, "leads term %d at %d", term, c.applied)
 	c.kick(planLoop)
 	c.every(leasesEvery, term, leaseLoop)

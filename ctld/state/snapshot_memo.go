@@ -1,0 +1,104 @@
+package state
+
+import (
+	"maps"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// This file keeps what one snapshot leaves for the next, so that a snapshot after an event
+// costs what has changed, and a comparison for all else. It cannot be out of date: a stored
+// record is never changed, so what was made of a record alone holds for as long as the
+// record is the same one in memory. What else went into it is compared each time.
+
+// SnapshotMemo is what one SchedSnapshotAfter leaves for the next, of the same cluster. It
+// is for speed only, and the zero value is always right. Each is used once: the list of
+// waiting jobs, which is long, lies in the memory of the last snapshot but one.
+type SnapshotMemo struct {
+	nodes   nodesMemo
+	waiting waitingMemo
+}
+
+// nodesMemo is the nodes of a snapshot, as far as each follows from its record.
+type nodesMemo struct {
+	records   []*Node // ascending by name
+	converted []place.Node
+	nodes     map[string]place.NodeIndex // by name
+}
+
+// schedNodes fills in the nodes.
+func (v *View) schedNodes(snapshot *sched.Snapshot, before nodesMemo) nodesMemo {
+	count := v.nodes.Len()
+	now := nodesMemo{records: make([]*Node, 0, count), converted: make([]place.Node, 0, count)}
+	named := count == len(before.records) // as before
+	at := 0
+	for node := range v.Nodes() {
+		for at < len(before.records) && before.records[at].Name < node.Name {
+			at++
+		}
+		known := at < len(before.records) && before.records[at] == node
+		named = named && at == len(now.records) && before.records[at].Name == node.Name
+		now.records = append(now.records, node)
+		if known {
+			now.converted = append(now.converted, before.converted[at])
+		} else {
+			now.converted = append(now.converted, schedNode(node))
+		}
+	}
+	if now.nodes = before.nodes; !named {
+		now.nodes = make(map[string]place.NodeIndex, count)
+		for i, node := range now.records {
+			now.nodes[node.Name] = place.NodeIndex(i)
+		}
+	}
+	snapshot.Nodes = append(make([]place.Node, 0, count), now.converted...)
+	return now
+}
+
+// waitingMemo is the waiting jobs of a snapshot, ascending by number.
+type waitingMemo struct {
+	madeOf waitingContext
+	jobs   []sched.Job
+	// records are theirs; nil where more than the record and the context went into the job.
+	records []*Job
+	slots   []uint32 // of their shapes
+	shapes  shapesMemo
+	spare   []sched.Job // the memory of the snapshot before
+}
+
+// waitingContext is what goes into each waiting job besides its record.
+type waitingContext struct {
+	policy       *Policy
+	associations map[uint32]int32
+	qos          map[string]int32
+	saveRate     uint64
+	nowMS        int64 // ages are as of then
+}
+
+// allows reports whether jobs that were made in one context hold in another, but for their
+// ages.
+func (c *waitingContext) allows(now *waitingContext) bool {
+	return c.policy == now.policy && c.saveRate == now.saveRate && c.nowMS <= now.nowMS &&
+		maps.Equal(c.associations, now.associations) && maps.Equal(c.qos, now.qos)
+}
+
+// fromRecordAlone reports whether a waiting job of the scheduler follows from its record
+// and a waitingContext, and gets older as time passes unless it is held. Not so where other
+// jobs matter, nodes, reservations, licenses, or a time that comes.
+func (j *Job) fromRecordAlone(nowMS int64) bool {
+	return j.Array == 0 && j.Dependencies.IsZero() && j.BeginMS == 0 && j.Saved == nil && j.Avoided == nil && j.Staged == nil &&
+		len(j.Spec.Licenses) == 0 && len(j.Spec.Reservations) == 0 && (j.Held != sched.NotHeld || j.EligibleMS <= nowMS)
+}
+
+// find is where the job of a record is, from a place on that only goes forward; -1 = it
+// has to be made.
+func (m *waitingMemo) find(from *int, id uint32, record *Job) int {
+	for *from < len(m.jobs) && m.jobs[*from].ID < sched.JobID(id) {
+		*from++
+	}
+	if *from < len(m.records) && m.records[*from] == record {
+		return *from
+	}
+	return -1
+}

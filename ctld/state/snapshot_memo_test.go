@@ -1,0 +1,106 @@
+package state
+
+import (
+	"math/rand"
+	"reflect"
+	"testing"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// rememberer makes snapshots and plans along a walk twice: with what the last ones left, and
+// from nothing.
+type rememberer struct {
+	random   *rand.Rand // its own, so that the walk stays as it is
+	snapshot SnapshotMemo
+	plan     sched.Memo
+	promises sched.Promises
+	nowMS    int64
+	// last and same are what was made last, with memory and without.
+	last, same sched.Snapshot
+	// How many jobs and nodes were taken over.
+	jobs, nodes int
+}
+
+func newRememberer(seed int64) *rememberer {
+	return &rememberer{random: rand.New(rand.NewSource(seed))}
+}
+
+// check compares the snapshots of a view and the plans for them, and looks whether the
+// snapshot before is as it was: the two share what did not change.
+func (r *rememberer) check(t *testing.T, v *View) {
+	t.Helper()
+	told := NodeReports{
+		Savable: func(job *Job) bool { return job.ID%2 == 0 },
+		Restorable: func(job *Job, image *Image) []string {
+			return []string{"n0", "n1", "n2", "n3"}[:min(len(image.Allocs), 4)]
+		},
+	}
+	switch r.random.Intn(40) {
+	case 0:
+		r.nowMS -= int64(r.random.Intn(5000)) // another leader's clock
+	case 1, 2:
+		r.nowMS += int64(r.random.Intn(3_600_000))
+	}
+	r.nowMS = max(r.nowMS+int64(r.random.Intn(3000)), v.TimeMS())
+	want := v.SchedSnapshotWith(r.nowMS, told)
+	got, memo := v.SchedSnapshotAfter(r.snapshot, r.nowMS, told)
+	r.count(&memo)
+	equalSnapshots(t, "with memory", &got, &want)
+	equalSnapshots(t, "the one before, afterwards", &r.last, &r.same)
+	got.Promises, want.Promises = r.promises, r.promises
+	plan, planMemo := sched.Schedule(got, r.plan)
+	fresh, _ := sched.Schedule(want, sched.Memo{})
+	if !reflect.DeepEqual(plan, fresh) {
+		t.Fatalf("the plan with memory is another one:\n%+v\n%+v", plan, fresh)
+	}
+	equalSnapshots(t, "after its plan", &got, &want)
+	r.snapshot, r.plan, r.promises, r.last, r.same = memo, planMemo, plan.Promises, got, want
+}
+
+func (r *rememberer) count(now *SnapshotMemo) {
+	before := map[*Job]bool{}
+	for _, record := range r.snapshot.waiting.records {
+		before[record] = record != nil
+	}
+	for _, record := range now.waiting.records {
+		if before[record] {
+			r.jobs++
+		}
+	}
+	for i, record := range now.nodes.records {
+		if i < len(r.snapshot.nodes.records) && r.snapshot.nodes.records[i] == record {
+			r.nodes++
+		}
+	}
+}
+
+func equalSnapshots(t *testing.T, what string, got, want *sched.Snapshot) {
+	t.Helper()
+	a, b := reflect.ValueOf(*got), reflect.ValueOf(*want)
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			t.Fatalf("snapshot %s: %s is\n%+v\nand not\n%+v", what, a.Type().Field(i).Name, a.Field(i).Interface(), b.Field(i).Interface())
+		}
+	}
+}
+
+// TestSnapshotAfterRestore: what was kept of one state is not taken for another one's.
+func TestSnapshotAfterRestore(t *testing.T) {
+	w, s := newWalker(3), New()
+	memory := newRememberer(3)
+	for index := uint64(1); index <= 400; index++ {
+		entry, err := Encode(w.next(s.View()), w.requestID(), 1_000_000+int64(index)*500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, s, index, entry)
+		memory.check(t, s.View())
+		if index%25 == 0 {
+			s = checkReplicas(t, s, s)
+		}
+	}
+	if memory.jobs < 400 || memory.nodes < 400 {
+		t.Errorf("only %d jobs and %d nodes were taken over", memory.jobs, memory.nodes)
+	}
+}
