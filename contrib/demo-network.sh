@@ -3,7 +3,8 @@
 # four nodes, a job on two of them has an encrypted network of its own between them, and a
 # stream of numbers goes round over it: an MPI program where MPICH is installed, otherwise
 # a Python one. One of its nodes is drained. The job goes on in mid-stream on another, then
-# moves to two others. The script checks that no number is skipped or repeated.
+# moves to two others. The script checks that no number is skipped or repeated. A
+# port of this host leads into the job all the while (gforward), and tells how far it is.
 # Exits 0 only if all of this worked. Needs root, and a CRIU that works here (make
 # setup installs one).
 set -euo pipefail
@@ -24,6 +25,9 @@ no_gap() {
 	awk -v last=$last '/^count/ { n++; sum += $2; if ($2 != n || $4 != sum) { print "line " NR ": " $0 " where " n " was due"; exit 1 } }
 		END { if (n != last) { print "it counted to " n; exit 1 } }' "$work/count.out"
 }
+# forwarded: what a program of this host hears from inside the job.
+forwarded() { (exec 3<>"/dev/tcp/127.0.0.1/$port" && read -r -t 20 heard <&3 && echo "$heard") 2>/dev/null; }
+forwarded_to() { heard=$(forwarded) && [ "$heard" -ge "$1" ]; }
 no_interface() { ! ip -o link | grep -q gang0 && ! pgrep -f "gang-network $directory/"; }
 
 step "starting a cluster of four nodes in $directory"
@@ -95,6 +99,17 @@ else
 	echo "   a Python program"
 fi > kind
 tail -n 1 kind
+# Beside it: whoever connects to port 8000 hears how far the count has come.
+cat > tells.py <<'END'
+import re, socket
+server = socket.create_server(("127.0.0.1", 8000))
+while True:
+    conn = server.accept()[0]
+    numbers = re.findall(r"^count (\d+) ", open("count.out").read(), re.M)
+    conn.sendall(b"%d\n" % int((numbers or [0])[-1]))
+    conn.close()
+END
+sed -i '1i python3 tells.py &' job.sh
 sed -i '1i #!/bin/bash' job.sh
 job=$(gsubmit --parsable --job-name=stream --output=count.out --nodes=2 --ntasks-per-node=1 --network=private --mem=600M --cpus-per-task=1 --time=10 job.sh)
 until_true 60 counted_to 30 || fail "it does not count: $(cat count.out 2>&1); $(gcontrol show job "$job" | grep -E 'JobState|Reason')"
@@ -102,16 +117,26 @@ gqueue --Format=JobID,Name,State,NodeList,Checkpoint
 gcontrol show job "$job" | grep Checkpointable
 check "it runs on n[1-2]" runs_on "$job" 'n[1-2]'
 
+step "leading a port of this host into it: gforward"
+port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+gforward "$job" "8000:$port" 2> forward.err &
+forwarder=$!
+background="$background $forwarder"
+trap 'kill $forwarder 2>/dev/null || true; clean_up' EXIT
+until_true 30 forwarded_to 1 || fail "nothing comes through the port: $(cat forward.err)"
+check "127.0.0.1:$port says: $(forwarded)" forwarded_to 1
+
 step "watching its output while one of its nodes is drained"
 tail -n 0 -f count.out | awk '{ if (NR % 50 == 1) print "   " $0; fflush() }' &
 background="$background $!"
 watcher=$(pgrep -P $$ -x tail || true)
-trap 'kill $watcher 2>/dev/null || true; clean_up' EXIT
+trap 'kill $watcher $forwarder 2>/dev/null || true; clean_up' EXIT
 before=$(counted)
 moving=$(now)
 gcontrol update NodeName=n2 State=DRAIN Reason="new fan" Evacuate=yes
 check "it goes on without n2" until_true 60 left_node "$job" n2
 echo "   that took $(seconds $(($(now) - moving)))"
+check "127.0.0.1:$port leads there" until_true 30 forwarded_to "$before"
 gqueue --Format=JobID,Name,State,NodeList
 until_true 30 counted_to $((before + 100)) || true
 check "it counts on in mid-stream" counted_to $((before + 100))
@@ -121,6 +146,8 @@ gcontrol update NodeName=n2 State=RESUME
 before=$(counted)
 gcontrol migrate "$job" n2,n4 || fail "it did not move"
 until_true 30 counted_to $((before + 100)) || true
+check "127.0.0.1:$port leads there" until_true 30 forwarded_to "$before"
+sed 's/^/   /' forward.err
 check "it runs on n[2,4]" runs_on "$job" 'n[2,4]'
 check "it counts on in mid-stream" counted_to $((before + 100))
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/diag"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/forward"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/image"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
@@ -72,6 +73,7 @@ func constructors() []func() *option.Command {
 		alloc.Command,
 		attach.Command,
 		copy.Command,
+		forward.Command,
 		logs.Command,
 		image.Command,
 		doctor.Command,

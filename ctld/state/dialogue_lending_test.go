@@ -11,10 +11,11 @@ import (
 //
 //	lend n1 n2 [reset] [notice=MS] [unbounded=no] [hours=TEXT] [zone=NAME] [gpus=PERCENT] [accounts=A,B]
 //	     [parked=BYTES] [memory=BYTES] [tmp=BYTES] [max-time=SECONDS] [triggers=gpu,login] [quiet=SECONDS]
-//	     [network=BYTES] [power=WATTS] [io=BYTES] [allow=PATTERN] [coordinator=NAME] [privileged]
+//	     [guests=private-only|private|host] [reach=DESTINATIONS] [network=BYTES] [power=WATTS] [io=BYTES] [allow=PATTERN] [coordinator=NAME] [privileged]
 //	register … [bounds=network,power,io] [least-power=WATTS] [cannot=WHY]: which of these the node can keep
 //	try-lend        the same, as a dry run
 //	owner-report chem [since=+SECONDS] [until=+SECONDS]
+//	networks        which network jobs have, and where their orders let them connect to
 //	lent            the terms of all nodes that have some
 
 // lendWords are the settings by their words here.
@@ -22,7 +23,7 @@ var lendWords = []struct{ word, setting string }{
 	{"notice", "notice_ms"}, {"unbounded", "unbounded"}, {"hours", "hours"}, {"zone", "time_zone"}, {"gpus", "gpu_percent"}, {"accounts", "accounts"},
 	{"parked", "parked_memory_bytes"}, {"memory", "guest_memory_bytes"}, {"tmp", "guest_tmp_bytes"}, {"max-time", "max_unsaved_s"},
 	{"triggers", "triggers"}, {"quiet", "quiet_s"}, {"else", "elsewhere"},
-	{"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"}, {"allow", "image_rules"},
+	{"guests", "network"}, {"reach", "network_allow"}, {"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"}, {"allow", "image_rules"},
 }
 
 func (d *dialogue) lend(a arguments) SetLending {
@@ -38,6 +39,10 @@ func (d *dialogue) lend(a arguments) SetLending {
 		if word != "reset" && word != "privileged" {
 			c.Names = append(c.Names, word)
 		}
+	}
+	c.Lending.Network = networkRuleOf(a.values["guests"])
+	if list := a.values["reach"]; list != "" {
+		c.Lending.Allow = allowOf(strings.Split(list, ","))
 	}
 	if list := a.values["accounts"]; list != "" {
 		c.Lending.Accounts = strings.Split(list, ",")
@@ -88,8 +93,31 @@ func lentText(name string, l *pb.Lending) string {
 	if l.GuestNetworkBytes != 0 || l.GuestPowerWatts != 0 || l.GuestIoBytes != 0 {
 		bounds = fmt.Sprintf(" network %d power %d io %d", l.GuestNetworkBytes, l.GuestPowerWatts, l.GuestIoBytes)
 	}
+	if l.Network != "" || len(l.NetworkAllow) > 0 {
+		bounds += fmt.Sprintf(" guests %q allow %v", l.Network, l.NetworkAllow)
+	}
 	return fmt.Sprintf("%s of %q by %q: notice %d unbounded %v hours %q zone %q gpus %d%% accounts %v parked %d memory %d tmp %d max-time %d triggers %v quiet %d%s\n",
 		name, l.Owner, l.By, l.NoticeMs, l.Unbounded, l.Hours, l.TimeZone, l.GpuPercent, l.Accounts, int64(l.ParkedMemoryBytes), int64(l.GuestMemoryBytes), int64(l.GuestTmpBytes), int32(l.MaxUnsavedS), l.Triggers, l.QuietS, bounds)
+}
+
+// networks shows which network jobs have, and where their orders let them connect to.
+func (d *dialogue) networks() string {
+	v := d.state.View()
+	var out strings.Builder
+	for job := range v.LiveJobs() {
+		fmt.Fprintf(&out, "%d %s", job.ID, strings.TrimPrefix(v.JobMessage(job, Overlay{}, JobDetail{}).Spec.Network.String(), "NETWORK_"))
+		if job.Phase == Running {
+			for i := range job.Run.Allocs {
+				order, err := v.StartAlloc(job.ID, job.Run.Allocs[i].Node)
+				if err != nil {
+					d.t.Fatal(err)
+				}
+				fmt.Fprintf(&out, " on %s: %s %s %v", order.Node, strings.TrimPrefix(order.Spec.Network.String(), "NETWORK_"), order.Network, order.Outside.GetAllow())
+			}
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
 }
 
 func (d *dialogue) ownerReport(a arguments) string {

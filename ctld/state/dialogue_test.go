@@ -169,6 +169,8 @@ func (d *dialogue) play(line string) string {
 		return d.hazard(a)
 	case "owner-report":
 		return d.ownerReport(a)
+	case "networks":
+		return d.networks()
 	case "lent":
 		return d.lent()
 	case "reservations":
@@ -327,6 +329,7 @@ func (d *dialogue) submit(a arguments) Command {
 	if a.is("kill") {
 		job.KillOnInvalidDependency = proto.Bool(true)
 	}
+	job.Network = map[string]pb.Network{"host": pb.Network_NETWORK_HOST, "private": pb.Network_NETWORK_PRIVATE}[a.values["network"]]
 	if list := a.values["partition"]; list != "" {
 		job.Partitions = strings.Split(list, ",")
 	}

@@ -80,6 +80,9 @@ type Job struct {
 
 	// Saved has its saves and images; nil = none was ever requested.
 	Saved *Saved `cbor:"50,keyasint,omitempty"`
+	// Network is what was decided for a job with NETWORK_AUTO at its last start from its
+	// script.
+	Network pb.Network `cbor:"62,keyasint,omitempty"`
 	// Avoided are the nodes on which it could not be started; nil = there are none.
 	Avoided *Avoided `cbor:"61,keyasint,omitempty"`
 	// Staged is how far the copying of its files is; nil = it has none, or is over.

@@ -38,8 +38,12 @@ type Lending struct {
 	GuestIO uint64 `cbor:"16,keyasint,omitempty"`
 	// Images says which container images guests may have; nil = all that the site allows.
 	Images *ImagePolicy `cbor:"17,keyasint,omitempty"`
-	By     string       `cbor:"20,keyasint,omitempty"`
-	AtMS   int64        `cbor:"21,keyasint"`
+	// Network is the rule for the network of guests; NetworkAsSite: see tables.guestNetwork.
+	Network NetworkRule `cbor:"18,keyasint,omitempty"`
+	// Allow is where guests with a network of their own may connect to, as in Outside.
+	Allow []string `cbor:"19,keyasint,omitempty"`
+	By    string   `cbor:"20,keyasint,omitempty"`
+	AtMS  int64    `cbor:"21,keyasint"`
 }
 
 // NoLimit is the amount that bounds nothing.
@@ -83,6 +87,8 @@ var lendingSettings = map[string]func(to, from *Lending){
 	"guest_network_bytes": func(to, from *Lending) { to.GuestNetwork = from.GuestNetwork },
 	"guest_power_watts":   func(to, from *Lending) { to.GuestPower = from.GuestPower },
 	"guest_io_bytes":      func(to, from *Lending) { to.GuestIO = from.GuestIO },
+	"network":             func(to, from *Lending) { to.Network = from.Network },
+	"network_allow":       func(to, from *Lending) { to.Allow = from.Allow },
 	"image_rules":         func(to, from *Lending) { to.Images = from.Images },
 	"max_unsaved_s":       func(to, from *Lending) { to.MaxUnsavedS = from.MaxUnsavedS },
 	"triggers":            func(to, from *Lending) { to.Triggers = sortedSet(from.Triggers) },
@@ -130,6 +136,8 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 		return refuse(Invalid, "no GPU draws %d watts: use --guest-power=200W, for example, or --guest-power=unlimited", l.GuestPower)
 	case l.GuestIO != 0 && (l.GuestIO < minIOBytes || l.GuestIO > maxIOBytes):
 		return refuse(Invalid, "guests read and write between 64K and 1024T in a second: use --guest-io=50M, for example, or --guest-io=unlimited")
+	case l.Network > NetworkPrivateOnly:
+		return refuse(Invalid, "no such network of guests: use --network=private-only, --network=private or --network=host")
 	case l.MaxUnsavedS == 0:
 		return refuse(Invalid, "no guest runs for no time: use --max-time=4h, for example, or --max-time=unlimited")
 	case len(l.By) > MaxNameBytes:
@@ -144,6 +152,9 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 		if !accounts.hasAccount(name) {
 			return refuse(Invalid, "account %s does not exist: gacctmgr show account tells which do", quoted(name))
 		}
+	}
+	if _, err := spec.ParseDestinations(l.Allow); err != nil {
+		return refuse(Invalid, "--network-allow: %v", err)
 	}
 	if _, err := spec.ParseWeek(l.Hours); err != nil {
 		return refuse(Invalid, "%v", err)
@@ -195,7 +206,7 @@ func (l *Lending) Message() *pb.Lending {
 		Owner: l.Owner, NoticeMs: l.NoticeMS, Unbounded: l.Unbounded, Hours: l.Hours, TimeZone: l.TimeZone, GpuPercent: l.GPUs,
 		Accounts: l.Accounts, ParkedMemoryBytes: l.ParkedMemoryBytes, GuestMemoryBytes: l.GuestMemoryBytes, GuestTmpBytes: l.GuestTmpBytes,
 		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork,
-		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, ImageRules: l.ImageRules(), By: l.By, AtMs: l.AtMS,
+		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, ImageRules: l.ImageRules(), Network: l.Network.String(), NetworkAllow: l.Allow, By: l.By, AtMs: l.AtMS,
 	}
 }
 
@@ -206,5 +217,6 @@ func LendingFromMessage(m *pb.Lending) Lending {
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
 		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
 		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(), Images: ownersImages(m.GetImageRules()),
+		Network: networkRuleOf(m.GetNetwork()), Allow: allowOf(m.GetNetworkAllow()),
 	}
 }

@@ -23,11 +23,14 @@ func (l *Lending) binds() bool {
 // is, or it is no guest there.
 func (t *tables) unwelcome(job *Job, node *Node) string {
 	l := node.Lending
+	host := job.needsHost() && t.guestNetwork(node) == NetworkPrivateOnly
 	switch {
-	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.Images == nil && !l.bounded():
+	case !host && (l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.Images == nil && !l.bounded()):
 		return ""
 	case t.OwnersJob(job, node.Name):
 		return ""
+	case host:
+		return t.hostUnwelcome(job, node)
 	case !t.admits(l, job):
 		return "admits no guests of the job's account: submit it with another --account, or ask the node's owner (glend " + node.Name + " --accounts)"
 	case node.cannotBound(l) != nil:
@@ -162,20 +165,25 @@ func (v *View) schedGuests(snapshot *sched.Snapshot, index *schedIndex) {
 
 type lentKey struct {
 	association, unsavedS uint32
+	needsHost, nowhere    bool
 	image                 string
 }
 
 // termsRule keeps jobs to the terms of nodes. Jobs that are charged alike and run as long
 // without being saved, with one image, are judged once.
 func (t *tables) termsRule() nodeRule {
-	if t.lending.Len() == 0 {
+	if t.lending.Len() == 0 && len(t.policy.Owners) == 0 {
 		return nil
 	}
-	return newNodeRule(func(job *Job) lentKey { return lentKey{job.Association, job.unsavedS(), job.image()} }, func(job *Job) (out nodesFor) {
-		t.lending.Scan(func(name string, _ struct{}) bool {
-			node, _ := t.nodes.Get(name)
+	nowhere := func(job *Job) bool { return job.Spec.Network == pb.Network_NETWORK_AUTO && !t.networkAllowed(job) }
+	key := func(job *Job) lentKey {
+		return lentKey{job.Association, job.unsavedS(), job.needsHost(), nowhere(job), job.image()}
+	}
+	return newNodeRule(key, func(job *Job) (out nodesFor) {
+		none := nowhere(job)
+		t.scanTerms(none || job.needsHost(), func(name string, node *Node) bool {
 			switch {
-			case t.unwelcome(job, node) != "":
+			case none, t.unwelcome(job, node) != "":
 				out.never = append(out.never, name)
 			case node.Lending.binds() && !t.OwnersJob(job, name):
 				out.guest = append(out.guest, name)
@@ -186,14 +194,38 @@ func (t *tables) termsRule() nodeRule {
 	})
 }
 
+// scanTerms calls do with the nodes that have terms, or with all, ascending by name.
+func (t *tables) scanTerms(all bool, do func(name string, node *Node) bool) {
+	if !all {
+		t.lending.Scan(func(name string, _ struct{}) bool {
+			node, _ := t.nodes.Get(name)
+			return do(name, node)
+		})
+		return
+	}
+	for node := range t.Nodes() {
+		if !do(node.Name, node) {
+			return
+		}
+	}
+}
+
+// hostUnwelcome says why a job that shares its node's network is no guest on a node.
+func (t *tables) hostUnwelcome(job *Job, node *Node) string {
+	remedy := fmt.Sprintf("ask for one (gcontrol update JobId=%d Network=private)", job.ID)
+	if len(job.Images()) > 0 || job.Phase != Waiting {
+		remedy = fmt.Sprintf("let it start over with one (gcontrol requeue %d, then gcontrol update JobId=%d Network=private)", job.ID, job.ID)
+	}
+	return "takes only guests with a network of their own: " + remedy + ", use other nodes, or ask the owner (glend " + node.Name + " --network=private)"
+}
+
 // maxTermsTold bounds for how many nodes a waiting job is told the terms that keep it away.
 const maxTermsTold = 3
 
 // tellTerms says of a waiting job which terms keep it from nodes that it could use.
 func (t *tables) tellTerms(message *pb.Job, job *Job) {
 	text, others := "", 0
-	t.lending.Scan(func(name string, _ struct{}) bool {
-		node, _ := t.nodes.Get(name)
+	t.scanTerms(job.needsHost(), func(name string, node *Node) bool {
 		why := ""
 		if t.inPartitions(job, name) {
 			why = t.termsAgainst(job, node)

@@ -218,7 +218,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU, TmpPerNodeBytes: r.TmpPerNode,
 		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
 		Constraint: r.Constraint, Exclusive: r.Exclusive,
-		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses), Reservations: r.Reservations,
+		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: job.networkNow(), Licenses: licensesText(r.Licenses), Reservations: r.Reservations,
 		MailTypes: r.MailTypes, MailUser: r.MailUser,
 	}
 	r.placementMessage(message)

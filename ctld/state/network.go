@@ -44,13 +44,14 @@ func (p *Policy) NetworkOf(partition *Partition) NetworkRule {
 
 // allowsNetwork reports whether an accepted job may start in a partition, whose
 // rule may have changed since.
-func (p *Policy) allowsNetwork(partition *Partition, asked *Spec) bool {
-	return asked.Network == pb.Network_NETWORK_PRIVATE || p.NetworkOf(partition) != NetworkPrivateOnly
+func (p *Policy) allowsNetwork(partition *Partition, job *Job) bool {
+	return !job.needsHost() || p.NetworkOf(partition) != NetworkPrivateOnly
 }
 
 // chooseNetwork gives a job that requests no network the one of its partitions,
 // and the job keeps it whatever the policy says later. If it names several
-// partitions, the strictest rule counts: the job is one, wherever it starts.
+// partitions, the strictest rule counts: the job is one, wherever it starts. Where some
+// nodes have owners and no rule demands anything, each start decides: see networkFor.
 func (p *Policy) chooseNetwork(asked *Spec) *Refusal {
 	strictest, whose := NetworkHost, ""
 	for _, name := range asked.Partitions {
@@ -59,11 +60,14 @@ func (p *Policy) chooseNetwork(asked *Spec) *Refusal {
 			strictest, whose = rule, name
 		}
 	}
+	said := asked.Network == pb.Network_NETWORK_HOST || asked.Network == pb.Network_NETWORK_PRIVATE
 	switch {
 	case asked.Network == pb.Network_NETWORK_PRIVATE:
-	case asked.Network == pb.Network_NETWORK_UNSPECIFIED && strictest > NetworkHost:
+	case !said && (strictest > NetworkHost || asked.Checkpoint.Connections == spec.ConnectionsClose && p.lends(asked.Partitions)):
 		asked.Network = pb.Network_NETWORK_PRIVATE
-	case asked.Network == pb.Network_NETWORK_UNSPECIFIED:
+	case !said && p.lends(asked.Partitions):
+		asked.Network = pb.Network_NETWORK_AUTO
+	case !said:
 		asked.Network = pb.Network_NETWORK_HOST
 	case strictest == NetworkPrivateOnly:
 		return refuse(Denied, "--network=host is not allowed in partition %s: its jobs have a network of their own. Ask for --network=private (gcontrol update: Network=private), or for partitions without %s", whose, whose)

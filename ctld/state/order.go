@@ -53,7 +53,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs
-		order.Outside = t.policy.OutsideOf(partition).Message()
+		order.Outside = t.outsideOn(job, partition, node).Message()
 	}
 	if job.Run.Fence {
 		order.LeaseAction = LeaseFence

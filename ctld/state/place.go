@@ -136,7 +136,7 @@ func (s *State) checkStartPartition(job *Job, name string) (*Partition, error) {
 		return nil, fmt.Errorf("job %d is not for partition %s", job.ID, name)
 	case job.Owner().UID == 0 && !partition.AllowRootJobs:
 		return nil, fmt.Errorf("partition %s does not allow jobs of root", name)
-	case !s.policy.allowsNetwork(partition, job.Spec):
+	case !s.policy.allowsNetwork(partition, job):
 		return nil, fmt.Errorf("partition %s does not allow jobs on the node's network", name)
 	}
 	return partition, nil
@@ -250,6 +250,7 @@ func (s *State) start(job *Job, run *Run) *Job {
 	started.Phase = Running
 	started.Epoch = max(job.Epoch, s.epochFloor) + 1
 	started.Run = run
+	started.Network = s.networkFor(job, run)
 	if job.Saved != nil {
 		run.Numbered = job.Saved.Number
 	}

@@ -313,7 +313,7 @@ func (j *Job) takesWholeNodes(t *tables) bool {
 func (t *tables) networkAllowed(job *Job) bool {
 	return slices.ContainsFunc(job.Spec.Partitions, func(name string) bool {
 		partition, known := t.policy.Partition(name)
-		return known && t.policy.allowsNetwork(partition, job.Spec)
+		return known && t.policy.allowsNetwork(partition, job)
 	})
 }
 

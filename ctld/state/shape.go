@@ -52,7 +52,7 @@ func shapeOf(r *Spec, owner *Owner) (*Shape, error) {
 		Request:    requestOf(r),
 
 		SwitchesWaitS:  r.SwitchesWaitS,
-		PrivateNetwork: r.Network == pb.Network_NETWORK_PRIVATE,
+		PrivateNetwork: r.Network == pb.Network_NETWORK_PRIVATE || r.Network == pb.Network_NETWORK_AUTO,
 	}
 	for _, step := range []func(*Spec) error{shape.fillLists, shape.fillGPUs, shape.fillPerGPU, shape.checkCounts} {
 		if err := step(r); err != nil {

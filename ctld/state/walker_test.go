@@ -139,6 +139,9 @@ func (w *walker) submit() SubmitJob {
 			CPUsPerTask: uint32(w.Intn(3)), MinNodes: uint32(w.Intn(3)), Tasks: uint32(w.Intn(4)),
 		},
 	}
+	if w.owners {
+		c.Spec.Network = []pb.Network{unsaid, private, host, private, private}[w.Intn(5)]
+	}
 	if w.chance(20) {
 		c.Environment = []byte("A=1\x00")
 	}

@@ -7,9 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // Config says what the way out of a job is to be.
@@ -234,12 +231,8 @@ func (o *Out) unlink() error {
 		return err
 	}
 	defer node.close()
-	link, err := node.LinkByName(o.plan.Link)
-	if err == nil {
-		err = node.LinkDel(link)
-	}
-	if missing := (netlink.LinkNotFoundError{}); err != nil && !errors.As(err, &missing) && !errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("remove the job's link %s: %w", o.plan.Link, err)
+	if err := node.removeLink(o.plan.Link); err != nil {
+		return err
 	}
 	o.linked = false
 	return nil

@@ -98,6 +98,14 @@ func up(name string) error {
 	return handle.LinkSetUp(link)
 }
 
+func down(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetDown(link)
+}
+
 // give gives an interface an address.
 func give(name, address string) error {
 	handle, err := netlink.NewHandle()
@@ -408,6 +416,69 @@ func TestNothingStays(t *testing.T) {
 	must(t, Tidy())
 	if forwards() != "0" {
 		t.Error("the node is a router after the end of everything")
+	}
+}
+
+// TestKilledSupervisor: whoever recovers the job removes what its supervisor left, though the
+// kernel keeps the namespace; so does whoever sweeps, where nobody knows the job any more.
+func TestKilledSupervisor(t *testing.T) {
+	newOutside(t)
+	const directory = "/nowhere/jobs"
+	begin := func(name string) *Out {
+		job := newPlace(t, syscall.CLONE_NEWUSER)
+		ranges, err := ChooseRanges(Ranges{}, nil)
+		must(t, err)
+		out := New(Config{Who: directory + "/" + name, Job: 7, Number: 7, Node: "n1", Ranges: ranges})
+		must(t, out.Join(job.pid, false))
+		out.dns.close()
+		out.table.close()
+		return out
+	}
+	stays := func(out *Out) bool {
+		_, err := netlink.LinkByName(out.plan.Link)
+		return err == nil
+	}
+	killed, alive := begin("7.1"), begin("8.1")
+	must(t, Remove(killed.Who))
+	if stays(killed) || !stays(alive) {
+		t.Errorf("after the recovery of one: its link stays %v, the other's %v", stays(killed), stays(alive))
+	}
+	node, err := nodeSide()
+	must(t, err)
+	defer node.close()
+	must(t, node.mustBeFree(killed.plan.V4))
+	must(t, Remove(killed.Who)) // again
+
+	must(t, Sweep("/elsewhere/jobs", func(string) bool { return false }))
+	must(t, Sweep(directory, func(name string) bool { return name == "8.1" }))
+	if !stays(alive) {
+		t.Fatal("the link of a job that somebody looks after was swept away")
+	}
+	must(t, Sweep(directory, func(string) bool { return false }))
+	if stays(alive) {
+		t.Error("the link of a job that nobody knows stays")
+	}
+	if text, err := os.ReadFile(forwardingOf("up0")); err != nil || strings.TrimSpace(string(text)) != "0" {
+		t.Errorf("the node is a router after the last job: %s, %v", text, err)
+	}
+}
+
+// TestUnacknowledged: a connection that was closed in silence keeps a dead job's link. That is
+// why Remove is needed.
+func TestUnacknowledged(t *testing.T) {
+	outside := newOutside(t)
+	job, out := newJob(t, 7, Policy{})
+	conn, err := job.dial(outsideAddress + ":80")
+	must(t, err)
+	outside.do(func() error { return down("eth0") })
+	_, err = conn.Write([]byte("nobody hears this"))
+	must(t, errors.Join(err, conn.Close()))
+	out.dns.close()
+	out.table.close()
+	must(t, syscall.Kill(job.pid, syscall.SIGKILL))
+	must(t, Remove(out.Who))
+	if _, err := netlink.LinkByName(out.plan.Link); err == nil {
+		t.Error("the link is still there")
 	}
 }
 

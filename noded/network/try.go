@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -24,6 +23,7 @@ var (
 
 const (
 	tryLink     = "gltry-up"
+	tryWho      = "trial" // there is one at a time
 	tryPort     = 9
 	tryPatience = 2 * time.Second
 )
@@ -47,6 +47,9 @@ func Try(ranges Ranges) (err error) {
 	if overlapsAny(tryNet, routes) {
 		return nil // it cannot be tried; a job will tell
 	}
+	if err := removeTrial(); err != nil {
+		return err
+	}
 	outside, err := newNamespace()
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func Try(ranges Ranges) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	out := New(Config{Who: fmt.Sprintf("trial %d", os.Getpid()), Node: "trial", Ranges: ranges})
+	out := New(Config{Who: tryWho, Node: "trial", Ranges: ranges})
 	defer func() { err = errors.Join(err, out.Close()) }()
 	if err := out.join(job); err != nil {
 		return err
@@ -87,6 +90,16 @@ func Try(ranges Ranges) (err error) {
 		return fmt.Errorf("%w (%w)", ErrNotPassed, err)
 	}
 	return nil
+}
+
+// removeTrial removes what a trial has left whose daemon was killed.
+func removeTrial() error {
+	node, err := nodeSide()
+	if err != nil {
+		return err
+	}
+	defer node.close()
+	return errors.Join(node.removeLink(tryLink), node.removeLink(LinkName(tryWho)))
 }
 
 // newNamespace makes a network namespace that lasts until it is closed.
@@ -134,14 +147,7 @@ func tryUplink(outside *side) (remove func() error, err error) {
 	if err := node.LinkAdd(link); err != nil {
 		return nil, fmt.Errorf("make a link to try the way out: %w", err)
 	}
-	remove = func() error {
-		node, err := nodeSide()
-		if err != nil {
-			return err
-		}
-		defer node.close()
-		return node.LinkDel(link)
-	}
+	remove = removeTrial
 	for _, end := range []struct {
 		*side
 		name    string

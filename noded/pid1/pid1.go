@@ -30,6 +30,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/proto/forward"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -66,6 +67,9 @@ func Main(args []string) int {
 	}
 	if len(args) > 1 && args[1] == step.CopyWord {
 		return copyMain(args[2:])
+	}
+	if len(args) == 2 && args[1] == forward.Word {
+		return forwardMain()
 	}
 	// Without this the job would outlive a supervisor that was killed.
 	ready := os.NewFile(ReadyFd, "ready")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -101,6 +102,50 @@ func ParseDestinations(list []string) ([]string, error) {
 		written = append(written, d.String())
 	}
 	return written, nil
+}
+
+// CommonDestinations is what two lists, as ParseDestinations answers them, both allow. An
+// empty one allows everything.
+func CommonDestinations(a, b []string) []string {
+	switch {
+	case len(b) == 0 || b[0] == Everywhere:
+		return a
+	case len(a) == 0 || a[0] == Everywhere:
+		return b
+	}
+	var common []string
+	for _, one := range a {
+		for _, other := range b {
+			x, err := ParseDestination(one) // the words all and none are no destinations
+			y, otherErr := ParseDestination(other)
+			if both, meet := x.common(y); err == nil && otherErr == nil && meet && !slices.Contains(common, both.String()) {
+				common = append(common, both.String())
+			}
+		}
+	}
+	if len(common) == 0 {
+		return []string{Nowhere}
+	}
+	return common
+}
+
+// common is where two destinations meet.
+func (d Destination) common(o Destination) (Destination, bool) {
+	if !d.Net.Overlaps(o.Net) {
+		return Destination{}, false
+	}
+	if o.Net.Bits() > d.Net.Bits() {
+		d.Net = o.Net
+	}
+	switch {
+	case o.First == 0:
+		return d, true
+	case d.First == 0:
+		d.First, d.Last = o.First, o.Last
+		return d, true
+	}
+	d.First, d.Last = max(d.First, o.First), min(d.Last, o.Last)
+	return d, d.First <= d.Last
 }
 
 // UnlimitedRate is a rate without a limit.

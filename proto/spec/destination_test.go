@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,28 @@ func TestDestinations(t *testing.T) {
 	} {
 		if d, err := ParseDestination(bad); err == nil || !strings.Contains(err.Error(), "is no destination: ") {
 			t.Errorf("%q: %v, %v", bad, d, err)
+		}
+	}
+}
+
+// TestCommonDestinations: what two lists allow together is what both do.
+func TestCommonDestinations(t *testing.T) {
+	list := strings.Fields
+	for _, c := range []struct{ a, b, want string }{
+		{"", "", ""}, {"all", "", ""}, {"", "10.0.0.0/8", "10.0.0.0/8"}, {"all", "none", "none"}, {"none", "all", "none"}, {"none", "10.0.0.0/8", "none"},
+		{"10.0.0.0/8", "10.1.0.0/16:443 192.0.2.1", "10.1.0.0/16:443"}, {"10.1.0.7:80-90", "10.0.0.0/8:85-99", "10.1.0.7:85-90"},
+		{"10.1.0.7:80", "10.1.0.7:81", "none"}, {"10.0.0.0/8 2001:db8::/32", "[2001:db8::7]:22 10.0.0.0/9", "10.0.0.0/9 [2001:db8::7]:22"},
+		{"10.0.0.0/8 10.0.0.0/9", "10.0.0.1", "10.0.0.1"}, {"0.0.0.0/0", "::/0", "none"},
+	} {
+		for _, way := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
+			got := CommonDestinations(list(way[0]), list(way[1]))
+			if len(got) == 1 && got[0] == Everywhere {
+				got = nil
+			}
+			slices.Sort(got)
+			if want := list(c.want); !slices.Equal(got, want) && !(len(got) == 0 && len(want) == 0) {
+				t.Errorf("%q and %q: %q, want %q", way[0], way[1], got, want)
+			}
 		}
 	}
 }

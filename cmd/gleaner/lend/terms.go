@@ -2,6 +2,7 @@ package lend
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -37,6 +38,8 @@ func readTerms(inv *option.Invocation, request *pb.SetLendingRequest) error {
 		{"guest-memory", "guest_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestMemoryBytes })},
 		{"guest-tmp", "guest_tmp_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestTmpBytes })},
 		{"guest-network", "guest_network_bytes", rateInto(func(l *pb.Lending) *uint64 { return &l.GuestNetworkBytes }, "guests cannot be kept off the network like this")},
+		{"network", "network", readNetwork},
+		{"network-allow", "network_allow", readNetworkAllow},
 		{"guest-io", "guest_io_bytes", rateInto(func(l *pb.Lending) *uint64 { return &l.GuestIoBytes }, "guests that read nothing do not even start")},
 		{"guest-power", "guest_power_watts", readPower},
 		{"parked-memory", "parked_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.ParkedMemoryBytes })},
@@ -167,6 +170,28 @@ func readPower(inv *option.Invocation, long string, terms *pb.Lending) error {
 		return inv.Fail("--%s=%s: type watts, as in 200W, or unlimited; --gpus=0%% lends no GPUs", long, inv.Text(long))
 	}
 	terms.GuestPowerWatts = uint32(watts)
+	return nil
+}
+
+// readNetwork reads which network guests have.
+func readNetwork(inv *option.Invocation, long string, terms *pb.Lending) error {
+	word, err := spec.NetworkRule(inv.Text(long))
+	if err == nil && word == "" {
+		err = fmt.Errorf("name one of %s", strings.Join(spec.NetworkRules, ", "))
+	}
+	if err != nil {
+		return inv.Fail("--%s: %w", long, err)
+	}
+	terms.Network = word
+	return nil
+}
+
+// readNetworkAllow reads where guests may connect to.
+func readNetworkAllow(inv *option.Invocation, long string, terms *pb.Lending) (err error) {
+	terms.NetworkAllow, err = spec.ParseDestinations(strings.Split(inv.Text(long), ","))
+	if err != nil {
+		return inv.Fail("--%s: %w; or type %s or %s", long, err, spec.Everywhere, spec.Nowhere)
+	}
 	return nil
 }
 

@@ -48,6 +48,20 @@ func Keep(inv *option.Invocation, job *pb.JobId, name string, open *step.Open) (
 	return s.run(context.WithoutCancel(s.inv.Context))
 }
 
+// Carry opens a session whose input and output are a stream of bytes for programs, and stays
+// with it to its end, or until ctx is over. It fails with ErrGone when the stream cannot go
+// on though the job does.
+func Carry(ctx context.Context, inv *option.Invocation, job *pb.JobId, name string, open *step.Open) (err error) {
+	s := &Client{inv: inv, job: job, jobName: name, open: open, silent: true, exact: true}
+	if s.client, err = client.Connect(s.inv); err != nil {
+		return err
+	}
+	defer s.client.Close()
+	s.input = newTypedInput()
+	go s.input.read(s.inv.Stdin, nil)
+	return s.run(ctx)
+}
+
 // Window asks for a terminal; its true size is filled in when the
 // session begins.
 func Window() *step.Window { return (*screen)(nil).size() }

@@ -93,6 +93,13 @@ func (t *typedInput) received(came, written uint64) error {
 	return nil
 }
 
+// first is the position of the first byte that is kept.
+func (t *typedInput) first() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begin
+}
+
 // written is what the session has read meanwhile.
 func (t *typedInput) written(count uint64) error {
 	t.mu.Lock()

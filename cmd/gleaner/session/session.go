@@ -42,6 +42,9 @@ type Client struct {
 	signals <-chan os.Signal // for the task, or for this command
 	leave   <-chan struct{}  // closed when the user wants to leave
 
+	// exact: a session that goes back to what it was earlier is ended, for what comes again
+	// could not be told from what is new.
+	exact bool
 	// silent: how the task ended is said by itself, as by a grun inside the job.
 	silent   bool
 	detached bool // the user has left it to itself
@@ -58,6 +61,8 @@ type Client struct {
 
 var (
 	errDetached = errors.New("detached")
+	// ErrGone is returned, wrapped, when a session is not there any more though its job is.
+	ErrGone     = errors.New("the session is gone")
 	errReplaced = errors.New("another client has attached to this session")
 )
 
@@ -105,6 +110,10 @@ func (s *Client) visit(ctx context.Context) (visited bool, ended *step.Exited, e
 	if err != nil {
 		return false, nil, err
 	}
+	if s.exact && s.attached && (hello.Output != s.has || hello.Input < s.input.first()) {
+		s.discard(stream, at, hello.Step)
+		return false, nil, s.gone("resumes from before that")
+	}
 	if err := s.welcome(hello, where); err != nil {
 		return false, nil, err
 	}
@@ -115,6 +124,30 @@ func (s *Client) visit(ctx context.Context) (visited bool, ended *step.Exited, e
 		s.part(stream, at, events, ended != nil)
 	}
 	return true, ended, err
+}
+
+// discard kills a session, and hears of its end.
+func (s *Client) discard(stream *sessionStream, at *step.Attachment, number uint32) {
+	late := time.AfterFunc(partTime, func() { _ = stream.Close() })
+	defer late.Stop()
+	if at.Send(&step.Signal{Signal: uint32(syscall.SIGKILL), Scope: step.ScopeStep, Step: number}) != nil {
+		return
+	}
+	for {
+		message, err := at.Next()
+		if err != nil {
+			return
+		}
+		if _, ended := message.(*step.Exited); ended {
+			_ = errors.Join(at.Send(&step.Taken{Ended: true}), at.CloseWrite())
+			return
+		}
+	}
+}
+
+// gone is the error of who was attached, and has lost the session.
+func (s *Client) gone(why string) error {
+	return option.Fail(1, "%w: job %s %s", ErrGone, s.jobName, why)
 }
 
 // part says the last word, and sees that it arrives.
@@ -358,7 +391,7 @@ func (s *Client) refused(failed *step.FailedError) error {
 		return option.Fail(min(max(failed.Code, 1), 255), "%s", format.Printable(failed.Text))
 	}
 	if s.attached {
-		return option.Fail(1, "the session is gone: job %s was started over, or resumes from before it began", s.jobName)
+		return s.gone("was started over, or resumes from before it began")
 	}
 	return option.Fail(1, "Invalid job step specified: %s; gattach %s shows what there is", format.Printable(failed.Text), s.jobName)
 }

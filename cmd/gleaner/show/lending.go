@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -226,6 +227,8 @@ type LendingJSON struct {
 	GuestNetworkBytes *uint64         `json:"guest_network_bytes"` // in a second, each way
 	GuestIOBytes      *uint64         `json:"guest_io_bytes"`      // likewise, of each disk
 	GuestPowerWatts   *uint32         `json:"guest_power_watts"`   // of each GPU
+	Network           string          `json:"network"`             // of guests: private-only, private, host
+	NetworkAllow      []string        `json:"network_allow"`       // empty = everywhere
 	MaxUnsavedS       *uint32         `json:"max_unsaved_s"`
 	ImageRules        *ImageRulesJSON `json:"image_rules"` // null = all that the site allows
 	Kill              bool            `json:"kill"`        // guests without a bound may run, and are killed
@@ -240,7 +243,7 @@ func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
 		Node: row.Node.GetName(), Owner: row.Node.GetOwnerAccount(), Default: row.Node.GetLending() == nil, NoticeMs: t.GetNoticeMs(), Hours: t.GetHours(), TimeZone: t.GetTimeZone(),
 		GpuPercent: t.GetGpuPercent(), Accounts: append([]string{}, t.GetAccounts()...), ParkedMemoryBytes: limitOrNull(t.GetParkedMemoryBytes()),
 		GuestMemoryBytes: limitOrNull(t.GetGuestMemoryBytes()), GuestTmpBytes: limitOrNull(t.GetGuestTmpBytes()), By: t.GetBy(), AtMs: t.GetAtMs(),
-		Kill: t.GetUnbounded(), ImageRules: imageRulesJSON(t.GetImageRules()),
+		Kill: t.GetUnbounded(), Network: guestNetworkText(row.Node, t), NetworkAllow: append([]string{}, t.GetNetworkAllow()...), ImageRules: imageRulesJSON(t.GetImageRules()),
 	}
 	if t.GetGuestNetworkBytes() != 0 {
 		record.GuestNetworkBytes = &t.GuestNetworkBytes
@@ -256,6 +259,15 @@ func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
 	}
 	record.Lent, record.UntilMs = lentNow(row.Node, t, now)
 	return record
+}
+
+// guestNetworkText is the rule for the network of guests.
+func guestNetworkText(node *pb.Node, terms *pb.Lending) string {
+	standard := "host"
+	if node.GetOwnerAccount() != "" {
+		standard = "private-only"
+	}
+	return cmp.Or(terms.GetNetwork(), standard)
 }
 
 func limitOrNull(bytes uint64) *uint64 {
@@ -279,6 +291,7 @@ func nodeLending(r *Record, node *pb.Node, view *View) {
 	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("GuestNetwork", rateText(terms.GetGuestNetworkBytes())),
 		Item("GuestIO", rateText(terms.GetGuestIoBytes())), Item("GuestPower", powerText(terms.GetGuestPowerWatts())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
 		Item("MaxUnsavedTime", maxTimeText(terms.GetMaxUnsavedS())), Item("LendingSetBy", OrNull(terms.GetBy())), Item("LendingSetTime", view.Stamp(terms.GetAtMs(), "Unknown")))
+	r.Line(Item("NetworkOfGuests", guestNetworkText(node, terms)), Item("NetworkAllow", cmp.Or(strings.Join(terms.GetNetworkAllow(), ","), spec.Everywhere)))
 	if len(terms.GetTriggers()) > 0 {
 		var words []string
 		for _, trigger := range terms.GetTriggers() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -38,6 +39,9 @@ func (d *Damaged) Recover(ctx context.Context) (*pb.AllocEnded, error) {
 		return nil, fmt.Errorf("%s: %w", d.dir, bundle.ErrAlive)
 	}
 	if err := remove.Group(ctx, d.group); err != nil {
+		return nil, err
+	}
+	if err := network.Remove(string(d.dir)); err != nil {
 		return nil, err
 	}
 	return &pb.AllocEnded{

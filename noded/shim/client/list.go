@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 )
@@ -50,12 +51,15 @@ func List(stateDir, cgroupParent string) ([]*Handle, []*Damaged, error) {
 }
 
 // Sweep removes what belongs to no allocation: directories that are half made or
-// half deleted, and control groups below cgroupParent without a process. It
+// half deleted, links of their networks, and control groups below cgroupParent without a
+// process. It
 // answers what is there next to the allocations and stays. isAlloc says whether a
 // name, JOB.EPOCH, is that of an allocation that somebody looks after. Nobody may launch
 // or list allocations meanwhile.
 func Sweep(stateDir, cgroupParent string, isAlloc func(name string) bool) []*remove.LeftOver {
-	return append(sweepDirectories(filepath.Join(stateDir, bundle.JobsDir), isAlloc), sweepGroups(cgroupParent, isAlloc)...)
+	jobs := filepath.Join(stateDir, bundle.JobsDir)
+	left := append(sweepDirectories(jobs, isAlloc), sweepGroups(cgroupParent, isAlloc)...)
+	return appendLeft(left, "the network of a job", network.Sweep(jobs, isAlloc))
 }
 
 func sweepDirectories(parent string, isAlloc func(string) bool) []*remove.LeftOver {

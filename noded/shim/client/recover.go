@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -74,6 +75,9 @@ func (h *Handle) teardownDead(ctx context.Context) (*pb.AllocEnded, error) {
 		}
 	}
 	if err := remove.Group(ctx, h.group()); err != nil {
+		return nil, err
+	}
+	if err := network.Remove(string(h.dir)); err != nil {
 		return nil, err
 	}
 	found := reports(ctx, h.dir)

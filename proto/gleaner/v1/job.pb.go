@@ -167,7 +167,10 @@ type Network int32
 const (
 	Network_NETWORK_UNSPECIFIED Network = 0 // host
 	Network_NETWORK_HOST        Network = 1 // the node's own
-	Network_NETWORK_PRIVATE     Network = 2 // an empty one with loopback only
+	Network_NETWORK_PRIVATE     Network = 2 // one of its own, with a way out by policy
+	// Nothing was asked for, and some of its nodes may be lent: one of its own where it is a
+	// guest, else the node's. Decided at each start, for an image at the first.
+	Network_NETWORK_AUTO Network = 3
 )
 
 // Enum value maps for Network.
@@ -176,11 +179,13 @@ var (
 		0: "NETWORK_UNSPECIFIED",
 		1: "NETWORK_HOST",
 		2: "NETWORK_PRIVATE",
+		3: "NETWORK_AUTO",
 	}
 	Network_value = map[string]int32{
 		"NETWORK_UNSPECIFIED": 0,
 		"NETWORK_HOST":        1,
 		"NETWORK_PRIVATE":     2,
+		"NETWORK_AUTO":        3,
 	}
 )
 
@@ -4111,11 +4116,12 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\bOpenMode\x12\x19\n" +
 	"\x15OPEN_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OPEN_MODE_APPEND\x10\x01\x12\x16\n" +
-	"\x12OPEN_MODE_TRUNCATE\x10\x02*I\n" +
+	"\x12OPEN_MODE_TRUNCATE\x10\x02*[\n" +
 	"\aNetwork\x12\x17\n" +
 	"\x13NETWORK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fNETWORK_HOST\x10\x01\x12\x13\n" +
-	"\x0fNETWORK_PRIVATE\x10\x02*`\n" +
+	"\x0fNETWORK_PRIVATE\x10\x02\x12\x10\n" +
+	"\fNETWORK_AUTO\x10\x03*`\n" +
 	"\bGpuScope\x12\x19\n" +
 	"\x15GPU_SCOPE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_SCOPE_NODE\x10\x01\x12\x11\n" +

@@ -62,9 +62,15 @@ type Lending struct {
 	// together; 0 = no limit (which is the default).
 	GuestIoBytes uint64 `protobuf:"varint,16,opt,name=guest_io_bytes,json=guestIoBytes,proto3" json:"guest_io_bytes,omitempty"`
 	// Which container images guests may have, besides the site's own rules; absent = all.
-	ImageRules    *ImageRules `protobuf:"bytes,17,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"`
-	By            string      `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
-	AtMs          int64       `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	ImageRules *ImageRules `protobuf:"bytes,17,opt,name=image_rules,json=imageRules,proto3" json:"image_rules,omitempty"`
+	// The network of guests there: private-only, private or host, as of a partition; "" =
+	// private-only where the node has an owner.
+	Network string `protobuf:"bytes,18,opt,name=network,proto3" json:"network,omitempty"`
+	// Where guests with a network of their own may connect to, as of a partition, besides what
+	// that says; empty = everywhere.
+	NetworkAllow  []string `protobuf:"bytes,19,rep,name=network_allow,json=networkAllow,proto3" json:"network_allow,omitempty"`
+	By            string   `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
+	AtMs          int64    `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,6 +220,20 @@ func (x *Lending) GetGuestIoBytes() uint64 {
 func (x *Lending) GetImageRules() *ImageRules {
 	if x != nil {
 		return x.ImageRules
+	}
+	return nil
+}
+
+func (x *Lending) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *Lending) GetNetworkAllow() []string {
+	if x != nil {
+		return x.NetworkAllow
 	}
 	return nil
 }
@@ -616,7 +636,7 @@ var File_gleaner_v1_lending_proto protoreflect.FileDescriptor
 const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/lending.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/reclaim.proto\"\xa5\x05\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/reclaim.proto\"\xe4\x05\n" +
 	"\aLending\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
 	"\tnotice_ms\x18\x02 \x01(\rR\bnoticeMs\x12\x1c\n" +
@@ -637,7 +657,9 @@ const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\x11guest_power_watts\x18\x0f \x01(\rR\x0fguestPowerWatts\x12$\n" +
 	"\x0eguest_io_bytes\x18\x10 \x01(\x04R\fguestIoBytes\x127\n" +
 	"\vimage_rules\x18\x11 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
-	"imageRules\x12\x0e\n" +
+	"imageRules\x12\x18\n" +
+	"\anetwork\x18\x12 \x01(\tR\anetwork\x12#\n" +
+	"\rnetwork_allow\x18\x13 \x03(\tR\fnetworkAllow\x12\x0e\n" +
 	"\x02by\x18\x14 \x01(\tR\x02by\x12\x13\n" +
 	"\x05at_ms\x18\x15 \x01(\x03R\x04atMs\"\xf1\x01\n" +
 	"\vOwnerReport\x12\x14\n" +

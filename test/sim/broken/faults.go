@@ -200,7 +200,7 @@ var Faults = []Fault{
 	}, []string{"-from", "45"}},
 	{"supervisors are not told that their node is held", []Edit{
 		{"noded/registry/owner.go", "	do.Pass = append(do.Pass, Pass{Alloc: p, Hold: word})\n", "	if BROKEN && word.GetHeld() {\n		return\n	}\n	do.Pass = append(do.Pass, Pass{Alloc: p, Hold: word})\n"},
-	}, []string{"-from", "133"}},
+	}, []string{"-from", "45"}},
 	{"what is released on the node stays held in the log", []Edit{
 		{"ctld/state/note_holds.go", "slices.Contains(nodesTriggers, h.Trigger) && !slices.Contains(told, h.Trigger)", "!BROKEN && slices.Contains(nodesTriggers, h.Trigger) && !slices.Contains(told, h.Trigger)"},
 		{"ctld/state/note_holds.go", "	released := c.Released > old.HoldsNumber\n", "	released := !BROKEN && c.Released > old.HoldsNumber\n"},
