@@ -36,7 +36,7 @@ type Options struct {
 
 // patient are for checks that start programs, which takes a while on a machine
 // under load.
-const patient = 40 * time.Second
+var patient = 40 * time.Second
 
 // doctor is one examination.
 type doctor struct {

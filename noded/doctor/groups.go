@@ -21,7 +21,7 @@ import (
 )
 
 // groupPatience bounds each step of the trial of control groups.
-const groupPatience = 5 * time.Second
+var groupPatience = 5 * time.Second
 
 // trialGroup is where this examination makes its groups.
 func (d *doctor) trialGroup() string {

@@ -19,6 +19,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/shim"
 	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // initPath is ginit, built once for all tests.
@@ -56,6 +57,8 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
+	// In an emulated machine everything takes long.
+	patient, groupPatience = 2*prototest.Patience, prototest.Patience
 	if initPath = os.Getenv(initVariable); initPath != "" {
 		return m.Run()
 	}

@@ -98,8 +98,9 @@ func (c *Cache) process(ctx context.Context, in io.Reader, out io.Writer, env []
 			}
 		}
 		if started <- err; err == nil {
-			p.ended <- cmd.Wait()
+			err = cmd.Wait()
 			c.release()
+			p.ended <- err
 		}
 	}()
 	if err := <-started; err != nil {

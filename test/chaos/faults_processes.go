@@ -66,9 +66,11 @@ func (w *weather) find(c cast, wanted func([]string) bool) (host.Process, bool) 
 
 // nodeOf is the node on whose host a process is.
 func (w *weather) nodeOf(process host.Process) []string {
-	for _, n := range w.nodes {
-		if n.host.Namespace() == process.Namespace {
-			return []string{n.name}
+	for _, namespace := range process.Namespaces() {
+		for _, n := range w.nodes {
+			if n.host.Namespace() == namespace {
+				return []string{n.name}
+			}
 		}
 	}
 	return nil
@@ -79,10 +81,11 @@ func (w *weather) hitProcess(c cast, wanted func([]string) bool, signal syscall.
 	if !ok {
 		return nil, nil
 	}
+	nodes := w.nodeOf(process) // afterwards it may have ended
 	if err := syscall.Kill(process.PID, signal); err != nil {
 		return nil, err
 	}
-	s := &strike{target: describe(process, w.nodeOf(process)), nodes: w.nodeOf(process), harm: harm}
+	s := &strike{target: describe(process, nodes), nodes: nodes, harm: harm}
 	if signal == syscall.SIGSTOP {
 		s.heal = func(context.Context) error {
 			_ = syscall.Kill(process.PID, syscall.SIGCONT) // unless it has ended

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/procfs"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -280,6 +281,29 @@ func Processes() []Process {
 			continue
 		}
 		all = append(all, Process{pid, strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), namespace})
+	}
+	return all
+}
+
+// Namespaces are those of the networks of a process and of its ancestors, its own first:
+// what runs in a job with a network of its own descends from its node's supervisor.
+func (p Process) Namespaces() []string {
+	var all []string
+	for pid := p.PID; pid > 1; {
+		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+		if err != nil {
+			break // it has ended
+		}
+		all = append(all, namespace)
+		process, err := procfs.NewProc(pid)
+		if err != nil {
+			break
+		}
+		stat, err := process.Stat()
+		if err != nil {
+			break
+		}
+		pid = stat.PPID
 	}
 	return all
 }
