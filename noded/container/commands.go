@@ -15,8 +15,12 @@ import (
 // PATH: that of Debian sets it to a list of its own.
 const commandsDir = "/usr/local/bin"
 
-// theProgram is the one that all commands are links to.
-const theProgram = "gleaner"
+// theProgram is the one that all commands are links to. stager copies the files that are
+// staged.
+const (
+	theProgram = "gleaner"
+	stager     = "gstage"
+)
 
 // linkCommands links Gleaner's commands into commandsDir if the node keeps them in
 // another directory, and those under Slurm's names. What the host itself has there stays. Nothing is made there if it
@@ -77,7 +81,7 @@ func (p *mountPoints) linkCommand(parent int, name, target string) error {
 	return p.makeLink(parent, name, target)
 }
 
-// commandNames are those of a directory: the program, and what are links to it.
+// commandNames are those of a directory: the programs, and what are links to the first.
 func commandNames(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -89,7 +93,7 @@ func commandNames(dir string) (names []string, err error) {
 			if err != nil || filepath.Base(target) != theProgram {
 				continue
 			}
-		} else if entry.Name() != theProgram {
+		} else if entry.Name() != theProgram && entry.Name() != stager {
 			continue
 		}
 		names = append(names, entry.Name())

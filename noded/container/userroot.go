@@ -22,12 +22,12 @@ import (
 // container image, each unpacked by a user namespace that maps MappedIDs ids to HostIDBase
 // and up. Whoever made it may be an enemy of the machine.
 type Root struct {
-	Layers  []string // directories, the lowest first
-	Digest  string   // of the image: two with the same one have the same bytes
-	Mounts  []Mount  // what its user wants in it
-	NoHome  bool     // without the user's home
-	Program string   // of the commands, bound at Program inside; "" = it has none
-	Driver  cdi.Driver
+	Layers   []string // directories, the lowest first
+	Digest   string   // of the image: two with the same one have the same bytes
+	Mounts   []Mount  // what its user wants in it
+	NoHome   bool     // without the user's home
+	Programs []string // of Gleaner's, bound below CommandsInside
+	Driver   cdi.Driver
 }
 
 // Mount is something of the user's at another path inside.
@@ -37,11 +37,9 @@ type Mount struct {
 	ReadOnly            bool
 }
 
-// CommandsInside is where a root of the user's has the commands.
+// CommandsInside is where a root of the user's has the commands, and the program to which
+// they are links.
 const CommandsInside = pid1.Dir + "/bin"
-
-// programInside is where the program is bound to which they are links.
-const programInside = CommandsInside + "/" + theProgram
 
 // imageRoot begins Manifest.Root of a container whose root is an image.
 const imageRoot = "image "
@@ -70,12 +68,12 @@ func (s *stage) cloneUserRoot(spec *Spec, c *cloned) error {
 		}
 		c.lowers = append(c.lowers, tree)
 	}
-	if spec.Root.Program != "" {
-		program, err := s.clone(spec.Root.Program, nil, cloneOptions{attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+	for _, path := range spec.Root.Programs {
+		program, err := s.clone(path, nil, cloneOptions{attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 		if err != nil {
 			return err
 		}
-		c.trees = append(c.trees, tree{file: program, target: programInside})
+		c.trees = append(c.trees, tree{file: program, target: filepath.Join(CommandsInside, filepath.Base(path))})
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 	}
 	j.tell("")
 	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome(), Driver: j.Settings.Driver}
-	if root.Program, err = j.linkCommands(); err != nil {
+	if root.Programs, err = j.linkCommands(); err != nil {
 		return nil, err
 	}
 	for _, m := range s.Mounts {
@@ -180,44 +180,70 @@ func (j *Job) tell(text string) {
 	}
 }
 
-// program is the one that all commands are links to.
-const program = "gleaner"
+// program is the one that all commands are links to. stager copies the files that are
+// staged.
+const (
+	program = "gleaner"
+	stager  = "gstage"
+)
 
 // linkCommands makes the commands that an image has not, where the job shares a directory
-// with its supervisor, and answers the program to be bound there; "" = the node has none.
-func (j *Job) linkCommands() (string, error) {
-	var path string
-	for _, dir := range []string{j.Settings.CommandsDir, "/usr/local/bin", "/usr/bin"} {
-		candidate := filepath.Join(dir, program)
-		if info, err := os.Stat(candidate); dir != "" && err == nil && info.Mode().IsRegular() {
-			path = candidate
-			break
-		}
-	}
+// with its supervisor, and answers the programs to be bound there; none = the node has none.
+func (j *Job) linkCommands() ([]string, error) {
+	path := j.findProgram(program)
 	if path == "" {
 		j.Log.Warn("jobs with a container image have no commands in it: install gleaner on this node, or set container.commands")
-		return "", nil
+		return nil, nil
+	}
+	programs := []string{path}
+	if j.Order.GetStages() {
+		path := j.findProgram(stager)
+		if path == "" {
+			return nil, fmt.Errorf("stage files: node %s has no %s: install it beside gleaner", j.Order.Node, stager)
+		}
+		programs = append(programs, path)
 	}
 	dir := j.Dir.Path(bundle.RunDir, filepath.Base(container.CommandsInside))
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make a directory for the commands: %w", err)
+		return nil, fmt.Errorf("make a directory for the commands: %w", err)
 	}
-	if err := j.writeRunFile(filepath.Join(filepath.Base(dir), program), nil, 0o755); err != nil {
-		return "", err
+	for _, path := range programs {
+		if err := j.writeRunFile(filepath.Join(filepath.Base(dir), filepath.Base(path)), nil, 0o755); err != nil {
+			return nil, err
+		}
 	}
-	entries, err := os.ReadDir(filepath.Dir(path))
+	if err := linkTo(program, filepath.Dir(path), dir); err != nil {
+		return nil, err
+	}
+	return programs, os.Lchown(dir, int(j.User.UID), int(j.User.GID))
+}
+
+// findProgram answers where a program of Gleaner's is on this node; "" = nowhere.
+func (j *Job) findProgram(name string) string {
+	for _, dir := range []string{j.Settings.CommandsDir, "/usr/local/bin", "/usr/bin"} {
+		candidate := filepath.Join(dir, name)
+		if info, err := os.Stat(candidate); dir != "" && err == nil && info.Mode().IsRegular() {
+			return candidate
+		}
+	}
+	return ""
+}
+
+// linkTo makes in a directory the links to a program that another directory has.
+func linkTo(program, from, dir string) error {
+	entries, err := os.ReadDir(from)
 	if err != nil {
-		return "", fmt.Errorf("look for the commands: %w", err)
+		return fmt.Errorf("look for the commands: %w", err)
 	}
 	for _, entry := range entries {
-		target, err := os.Readlink(filepath.Join(filepath.Dir(path), entry.Name()))
+		target, err := os.Readlink(filepath.Join(from, entry.Name()))
 		if err == nil && filepath.Base(target) == program {
 			if err := os.Symlink(program, filepath.Join(dir, entry.Name())); err != nil {
-				return "", fmt.Errorf("link the commands: %w", err)
+				return fmt.Errorf("link the commands: %w", err)
 			}
 		}
 	}
-	return path, os.Lchown(dir, int(j.User.UID), int(j.User.GID))
+	return nil
 }
 
 // config is what the image says of its programs; empty without one.
