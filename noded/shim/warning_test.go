@@ -30,7 +30,8 @@ func TestWarnedBeforeLimit(t *testing.T) {
 	order.TimeLimitS, order.Spec.Signal = 60, "B:USR1@59"
 	result, out := b.runOrder(order)
 	wantExit(t, result, 85)
-	if out != "saves\n" || result.EndMs-result.StartMs < 900 {
+	// It is due after a second of the run, which may begin a while before the script does.
+	if out != "saves\n" || result.EndMs-result.StartMs < 200 {
 		t.Errorf("%q after %d ms", out, result.EndMs-result.StartMs)
 	}
 }
