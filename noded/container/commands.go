@@ -15,11 +15,11 @@ import (
 // PATH: that of Debian sets it to a list of its own.
 const commandsDir = "/usr/local/bin"
 
-// theProgram is the one that all commands are links to. stager copies the files that are
+// Program is the one that all commands are links to. Stager copies the files that are
 // staged.
 const (
-	theProgram = "gleaner"
-	stager     = "gstage"
+	Program = "gleaner"
+	Stager  = "gstage"
 )
 
 // linkCommands links Gleaner's commands into commandsDir if the node keeps them in
@@ -90,10 +90,10 @@ func commandNames(dir string) (names []string, err error) {
 	for _, entry := range entries {
 		if entry.Type()&os.ModeSymlink != 0 {
 			target, err := os.Readlink(filepath.Join(dir, entry.Name()))
-			if err != nil || filepath.Base(target) != theProgram {
+			if err != nil || filepath.Base(target) != Program {
 				continue
 			}
-		} else if entry.Name() != theProgram && entry.Name() != stager {
+		} else if entry.Name() != Program && entry.Name() != Stager {
 			continue
 		}
 		names = append(names, entry.Name())

@@ -30,7 +30,7 @@ func forwardMain() int {
 // duplex is standard input and output as one stream.
 type duplex struct{ in, out *os.File }
 
-// newDuplex makes them such that a close wakes whoever reads or writes.
+// newDuplex makes them non-blocking, so that a close wakes whoever reads or writes.
 func newDuplex() *duplex {
 	d := &duplex{}
 	for fd, file := range map[int]**os.File{unix.Stdin: &d.in, unix.Stdout: &d.out} {

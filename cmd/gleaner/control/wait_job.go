@@ -34,7 +34,7 @@ func controlWaitJob(c *controlRun, words []string) error {
 		return c.inv.Fail("Invalid job id: %s: name one job", words[0])
 	}
 	for pause := firstWaitLook; ; pause = min(pause*3/2, lastWaitLook) {
-		job, err := c.one(targets[0].Job)
+		job, err := c.one(targets[0].Job, false)
 		switch {
 		case err != nil:
 			return client.LoadError(c.inv, client.LoadJobs, err)
@@ -52,10 +52,11 @@ func controlWaitJob(c *controlRun, words []string) error {
 	}
 }
 
-// one is a job by its number; nil if none is known.
-func (c *controlRun) one(number uint32) (*pb.Job, error) {
+// one is a job by its number, with its script if the caller asks for that and may read it;
+// nil if none is known.
+func (c *controlRun) one(number uint32, withScript bool) (*pb.Job, error) {
 	var found *pb.Job
-	request := &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: number}}}}
+	request := &pb.ListJobsRequest{WithScript: withScript, Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: number}}}}
 	err := client.List(c.inv.Context, c.client, c.client.ListJobs, request, client.Shown, func(answer *pb.ListJobsResponse) error {
 		for _, job := range answer.Jobs {
 			found = job

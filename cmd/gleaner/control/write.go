@@ -8,7 +8,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -59,14 +58,7 @@ func controlWrite(c *controlRun, words []string) error {
 
 // script is what a job was submitted with.
 func (c *controlRun) script(job uint32) ([]byte, error) {
-	var found *pb.Job
-	request := &pb.ListJobsRequest{WithScript: true, Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: job}}}}
-	err := client.List(c.inv.Context, c.client, c.client.ListJobs, request, client.Shown, func(answer *pb.ListJobsResponse) error {
-		for _, job := range answer.Jobs {
-			found = job
-		}
-		return nil
-	})
+	found, err := c.one(job, true)
 	switch {
 	case err != nil:
 		return nil, client.LoadError(c.inv, scriptFailed, err)

@@ -180,26 +180,19 @@ func (j *Job) tell(text string) {
 	}
 }
 
-// program is the one that all commands are links to. stager copies the files that are
-// staged.
-const (
-	program = "gleaner"
-	stager  = "gstage"
-)
-
 // linkCommands makes the commands that an image has not, where the job shares a directory
 // with its supervisor, and answers the programs to be bound there; none = the node has none.
 func (j *Job) linkCommands() ([]string, error) {
-	path := j.findProgram(program)
+	path := j.findProgram(container.Program)
 	if path == "" {
 		j.Log.Warn("jobs with a container image have no commands in it: install gleaner on this node, or set container.commands")
 		return nil, nil
 	}
 	programs := []string{path}
 	if j.Order.GetStages() {
-		path := j.findProgram(stager)
+		path := j.findProgram(container.Stager)
 		if path == "" {
-			return nil, fmt.Errorf("stage files: node %s has no %s: install it beside gleaner", j.Order.Node, stager)
+			return nil, fmt.Errorf("stage files: node %s has no %s: install it beside gleaner", j.Order.Node, container.Stager)
 		}
 		programs = append(programs, path)
 	}
@@ -212,7 +205,7 @@ func (j *Job) linkCommands() ([]string, error) {
 			return nil, err
 		}
 	}
-	if err := linkTo(program, filepath.Dir(path), dir); err != nil {
+	if err := linkTo(container.Program, filepath.Dir(path), dir); err != nil {
 		return nil, err
 	}
 	return programs, os.Lchown(dir, int(j.User.UID), int(j.User.GID))
