@@ -150,7 +150,7 @@ func (l *runList) live(s *Controller) []recentRun {
 			continue
 		}
 		chosen := selected{job: job}
-		run := &pb.PastRun{Job: s.jobMessage(l.may, chosen, state.JobDetail{}), Live: true, LostGpuMs: job.LostGPUMS, Preemptions: job.Preemptions}
+		run := &pb.PastRun{Job: s.jobMessage(l.may, chosen, state.JobDetail{}), Live: true, LostGpuMs: job.LostBefore().LostGPUMS, Preemptions: job.LostBefore().Count}
 		if job.Run != nil {
 			run.RanMs = job.Run.RanAtMS(l.may.view.TimeMS())
 		}

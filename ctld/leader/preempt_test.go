@@ -55,7 +55,7 @@ func TestPreemption(t *testing.T) {
 	if overlay, _ := l.Overlay(urgent); overlay.Reason != "Resources" || overlay.Detail != "waits for job 1 to make room" {
 		t.Errorf("the job that preempts waits for %+v", overlay)
 	}
-	if job, _ := b.View().Job(victim); job.Preemptions != 1 || !job.End.Requeue || job.End.Preempted.For != urgent {
+	if job, _ := b.View().Job(victim); job.LostBefore().Count != 1 || !job.End.Requeue || job.End.Preempted.For != urgent {
 		t.Errorf("the victim is %+v", job)
 	}
 	registry := prometheus.NewRegistry()

@@ -34,7 +34,7 @@ func (j *Job) mayFill() bool {
 	if j.NeverSaved() || !j.Spec.Requeue || failed {
 		return false
 	}
-	return len(j.Images()) > 0 || j.LostGPUMS == 0 && j.Spec.shape.Request.Least().Nodes <= 1
+	return len(j.Images()) > 0 || j.LostBefore().LostGPUMS == 0 && j.Spec.shape.Request.Least().Nodes <= 1
 }
 
 // NeverSaved reports whether the system saves the job at no time, as it was submitted.

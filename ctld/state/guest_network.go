@@ -11,6 +11,9 @@ import (
 // placed on a node with an owner has NETWORK_AUTO: each start decides, for all of its nodes
 // alike, and an image keeps what it was made with.
 
+// DecidedNetwork is a pb.Network in one byte: there are very many jobs.
+type DecidedNetwork uint8
+
 // lends reports whether some node of some partitions has an owner.
 func (p *Policy) lends(partitions []string) bool {
 	return slices.ContainsFunc(partitions, func(name string) bool {
@@ -30,8 +33,8 @@ func (p *Policy) lends(partitions []string) bool {
 // networkNow is that of the present or last run, or of the image from which the next one
 // resumes; NETWORK_AUTO where nothing has decided yet.
 func (j *Job) networkNow() pb.Network {
-	if j.Spec.Network == pb.Network_NETWORK_AUTO && j.Network != pb.Network_NETWORK_UNSPECIFIED {
-		return j.Network
+	if j.Spec.Network == pb.Network_NETWORK_AUTO && j.Network != 0 {
+		return pb.Network(j.Network)
 	}
 	return j.Spec.Network
 }
@@ -39,7 +42,7 @@ func (j *Job) networkNow() pb.Network {
 // needsHost reports whether a job starts or resumes with its node's network only.
 func (j *Job) needsHost() bool {
 	if j.Spec.Network == pb.Network_NETWORK_AUTO {
-		return j.Network == pb.Network_NETWORK_HOST && (j.Phase != Waiting || len(j.Images()) > 0)
+		return pb.Network(j.Network) == pb.Network_NETWORK_HOST && (j.Phase != Waiting || len(j.Images()) > 0)
 	}
 	return j.Spec.Network != pb.Network_NETWORK_PRIVATE
 }
@@ -59,7 +62,7 @@ func (t *tables) guestNetwork(node *Node) NetworkRule {
 // networkFor is what is decided of the network of a job with a run that starts.
 func (t *tables) networkFor(job *Job, run *Run) pb.Network {
 	if job.Spec.Network != pb.Network_NETWORK_AUTO || run.Restore != nil {
-		return job.Network
+		return pb.Network(job.Network)
 	}
 	if partition, known := t.policy.Partition(run.Partition); known && t.policy.NetworkOf(partition) > NetworkHost {
 		return pb.Network_NETWORK_PRIVATE

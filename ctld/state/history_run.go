@@ -21,7 +21,7 @@ const maxHistoryText = 512
 func (s *State) pastRun(job *Job) []byte {
 	run := &pb.PastRun{
 		Job: s.pastJob(job), Requeued: job.End.Requeue,
-		LostGpuMs: job.LostGPUMS, Preemptions: job.Preemptions,
+		LostGpuMs: job.LostBefore().LostGPUMS, Preemptions: job.LostBefore().Count,
 	}
 	if job.Run != nil {
 		run.RanMs = job.Run.ranMS(s.timeMS)

@@ -365,7 +365,8 @@ func (j *Job) frozenBy() uint32 {
 
 // notePreemption counts a preemption, and what it has cost.
 func (j *Job) notePreemption(lostGPUMS int64) {
-	lost := max(lostGPUMS, 0)
-	j.Preemptions++
-	j.LostGPUMS += min(lost, math.MaxInt64-j.LostGPUMS)
+	preempted := j.LostBefore()
+	preempted.Count++
+	preempted.LostGPUMS += min(max(lostGPUMS, 0), math.MaxInt64-preempted.LostGPUMS)
+	j.Before = &preempted
 }

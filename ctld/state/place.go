@@ -250,7 +250,7 @@ func (s *State) start(job *Job, run *Run) *Job {
 	started.Phase = Running
 	started.Epoch = max(job.Epoch, s.epochFloor) + 1
 	started.Run = run
-	started.Network = s.networkFor(job, run)
+	started.Network = DecidedNetwork(s.networkFor(job, run))
 	if job.Saved != nil {
 		run.Numbered = job.Saved.Number
 	}

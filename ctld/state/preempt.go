@@ -255,7 +255,7 @@ func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued boo
 func (s *State) suspendFor(victim, waiting *Job, order *PreemptOrder) {
 	words := s.preemptorWords(waiting, victim, order)
 	next := s.suspended(s.calledOff(victim, "it was suspended to make room for "+words), &Suspension{For: order.For, Detail: "suspended for " + words})
-	next.Preemptions++
+	next.notePreemption(0)
 	s.putJob(next)
 }
 

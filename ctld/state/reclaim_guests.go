@@ -222,7 +222,7 @@ func (s *State) park(job *Job, names []string) {
 		next.Run.SuspendNumber++
 	} else {
 		next = s.suspended(next, &Suspension{})
-		next.Preemptions++
+		next.notePreemption(0)
 	}
 	next, _ = next.withAlloc("")
 	next.Run.Suspension.Billing = 0

@@ -24,7 +24,7 @@ type Saved struct {
 	Saves  uint32  `cbor:"3,keyasint,omitempty"` // that succeeded
 	// StandingMS is for how long they kept the job frozen, and KeptGPUMS the
 	// work that was not lost because a run resumed from an image, in the unit
-	// of Job.LostGPUMS.
+	// of Preempted.LostGPUMS.
 	StandingMS uint64 `cbor:"4,keyasint,omitempty"`
 	KeptGPUMS  int64  `cbor:"5,keyasint,omitempty"`
 	// The last save, if it failed.

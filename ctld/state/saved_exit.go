@@ -41,7 +41,7 @@ func (s *State) runsAgain(next *Job, startMS int64) {
 		next.SavedEarly = 0
 		return
 	}
-	next.SavedEarly = min(next.SavedEarly, math.MaxUint16-1) + 1
+	next.SavedEarly = min(next.SavedEarly, math.MaxUint8-1) + 1
 	delayS := int64(maxSavedDelayS)
 	if next.SavedEarly < 8 { // 30 s << 7 is more than an hour
 		delayS = min(delayS, savedDelayS<<(next.SavedEarly-1))

@@ -189,7 +189,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 		running.Placement = place.Placement{User: job.Owner().UID, UserOnly: job.userOnly()}
 		running.Exclusive = job.alone()
 		running.LeavesByMS = v.leavesByMS(job)
-		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostGPUMS
+		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostBefore().LostGPUMS
 		v.schedSaved(job, &running, told)
 		job.schedFills(&running, index.saveRate)
 		for i := range job.Run.Allocs {

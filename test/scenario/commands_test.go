@@ -199,7 +199,7 @@ func stopCluster(ts *testscript.TestScript, command *exec.Cmd, directory string,
 	left := leftOvers(directory)
 	showLogs(ts, directory)
 	if err != nil || len(left) > 0 {
-		unclean.add("%s: after the cluster's end: %v; left over: %q", ts.Name(), err, left)
+		unclean.add("%s: after the cluster's end: %v; left over: %q; it said:\n%s", ts.Name(), err, left, log)
 	}
 	if err := removeAll(directory); err != nil {
 		unclean.add("%s: remove %s: %v", ts.Name(), directory, err)
