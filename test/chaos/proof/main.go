@@ -54,6 +54,13 @@ var protections = []protection{
 		broken: "if true || id == (RequestID{}) || result.Refused != nil",
 		wrong:  []string{"doubled"},
 	},
+	{
+		story: "history", what: "what a database has missed is not copied from another",
+		file:   "ctld/history/history.go",
+		intact: "case through > k.Through():",
+		broken: "case false && through > k.Through():",
+		wrong:  []string{"lost in history"},
+	},
 }
 
 // Limits of a build and of a story.
