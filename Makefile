@@ -222,6 +222,7 @@ unit: setup ## unit tests (as root they include real containers and cgroups)
 # Nothing is inlined there: that saves a fifth of all compiling with the race detector.
 RACE := -race -short -gcflags='all=-dwarf=false -l'
 race: setup ## the race detector over what runs concurrently
+	@contrib/setup/debian.sh postgres || echo "make race: continuing without PostgreSQL"
 	$(call GO_TEST,$(RACE_ONLY) $(RACE_TOO)) $(RACE) -timeout 10m
 	go test $(TEST_FLAGS) $(RACE) -run View ./ctld/state
 
