@@ -128,7 +128,7 @@ func (s *server) url(name string) string {
 	return fmt.Sprintf("postgres://gleaner@/%s?host=%s", name, s.folder)
 }
 
-// postgres is an empty database.
+// postgres is an empty schema, which costs less than a database.
 func postgres(t *testing.T) (s *server, url string) {
 	t.Helper()
 	s, err := all()
@@ -140,8 +140,8 @@ func postgres(t *testing.T) (s *server, url string) {
 	}
 	s.made++
 	name := fmt.Sprint("history", s.made)
-	execute(t, s.url("postgres"), "CREATE DATABASE "+name)
-	return s, s.url(name)
+	execute(t, s.url("postgres"), "CREATE SCHEMA "+name)
+	return s, s.url("postgres") + "&search_path=" + name
 }
 
 func execute(t *testing.T, url string, statements ...string) {
