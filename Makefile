@@ -273,7 +273,7 @@ chaos-short: build ## the same for 30 seconds, as part of the tests
 	$(SUDO) .build/chaos -bin $(BIN) -length 30s -seed $(or $(SEED),0)
 
 chaos-proof: build ## break one protection after the other: the checker of make chaos must find each
-	@mkdir -p .build/proof
+	@mkdir -p .build/broken
 	@$(CHAOS)
 	$(SUDO) .build/proof -chaos .build/chaos -bin $(BIN) -tags '$(TAGS)'
 

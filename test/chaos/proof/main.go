@@ -77,7 +77,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.chaos, "chaos", ".build/chaos", "the `program` chaos")
 	flag.StringVar(&o.binaries, "bin", "bin", "`folder` of Gleaner's programs")
-	flag.StringVar(&o.work, "work", ".build/proof", "`folder` for the broken programs")
+	flag.StringVar(&o.work, "work", ".build/broken", "`folder` for the broken programs")
 	flag.StringVar(&o.tags, "tags", "seccomp", "build `tags`")
 	flag.StringVar(&o.only, "only", "", "only this `story`")
 	flag.Parse()
