@@ -62,6 +62,7 @@ type Keeper struct {
 
 	through atomic.Uint64
 	problem atomic.Pointer[string] // why it does not come on; nil = it does
+	torn    atomic.Bool            // a reader has found it damaged
 
 	mu       sync.Mutex
 	database store // nil while it cannot be opened; guarded by mu
@@ -148,6 +149,9 @@ func (k *Keeper) where() string {
 func (k *Keeper) work(ctx context.Context) error {
 	database, err := k.opened(ctx)
 	if err != nil {
+		return err
+	}
+	if err := k.seeTorn(ctx); err != nil {
 		return err
 	}
 	if err := k.purge(ctx, database); err != nil {
@@ -257,7 +261,7 @@ func (k *Keeper) missing(ctx context.Context) (rows []Row, through state.Positio
 			return rows, through, true
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			k.log.Warn("the former history database cannot be read", "path", k.options.Path, "error", err)
+			k.log.Warn("the history database from before there was a server cannot be read, and what it has is not copied: if other controllers have it, move it away", "path", k.options.Path, "error", err)
 		}
 	}
 	return k.others.CopyHistory(ctx, k.Through())

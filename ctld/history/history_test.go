@@ -288,6 +288,48 @@ func TestGapIsCopied(t *testing.T) {
 	}
 }
 
+// TestTornPage: a damaged page that nobody writes to is found by who reads it. Then the
+// database is copied from another one; where there is none, the rest stays readable.
+func TestTornPage(t *testing.T) {
+	first, second := gapIsCopied(t, "")
+	second.close()
+	text, err := os.ReadFile(second.options.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The page of a run in the middle, as a leaf of the table of runs.
+	middle := dump(t, first)[100].Run
+	at := bytes.Index(text, middle) / 4096 * 4096
+	if at <= 0 {
+		t.Fatal("the run is in no page")
+	}
+	copy(text[at:], bytes.Repeat([]byte{0xa5}, 4096))
+	if err := os.WriteFile(second.options.Path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func() error {
+		_, err := second.Read(context.Background(), Choice{}, second.Through(), func(state.Position, *pb.PastRun) error { return nil })
+		return err
+	}
+	from := second.others
+	second.others = &others{}
+	mustWork(t, second)
+	if err := read(); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("the damage was read as %v", err)
+	}
+	mustWork(t, second) // it is alone, and goes on
+	second.others = from
+	if err := second.work(context.Background()); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("it goes on with a damaged database: %v", err)
+	}
+	second.setAside()
+	mustWork(t, second)
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	wantEqual(t, first, second)
+}
+
 // gapIsCopied: what the outbox does not have any more comes from another controller.
 func gapIsCopied(t *testing.T, url string) (first, second *Keeper) {
 	c := newCluster(t)

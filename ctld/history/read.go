@@ -38,7 +38,7 @@ func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, u
 	if database == nil {
 		return 0, ErrAway
 	}
-	return through, database.Read(ctx, choice, through, use)
+	return through, k.noteTorn(database.Read(ctx, choice, through, use))
 }
 
 // Read implements store.
@@ -108,7 +108,8 @@ func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.P
 	if database == nil {
 		return nil, 0, ErrAway
 	}
-	return copyOf(ctx, database, after, through, k.atOnce)
+	rows, complete, err := copyOf(ctx, database, after, through, k.atOnce)
+	return rows, complete, k.noteTorn(err)
 }
 
 // copyOf are rows of a database behind a position, and up to where they are complete.
