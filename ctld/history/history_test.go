@@ -91,7 +91,7 @@ func newKeeperOf(t *testing.T, c *cluster, from *others, url string) *Keeper {
 		from = &others{}
 	}
 	k := New(c, from, Options{Path: filepath.Join(t.TempDir(), "history.db"), URL: url, Logger: slog.New(slog.DiscardHandler)})
-	k.atOnce = 100
+	k.atOnce = 20
 	t.Cleanup(k.close)
 	return k
 }
@@ -139,7 +139,7 @@ func TestEndedRunsArrive(t *testing.T) { endedRunsArrive(t, "") }
 func endedRunsArrive(t *testing.T, url string) {
 	c := newCluster(t)
 	k := newKeeperOf(t, c, nil, url)
-	c.end(210)
+	c.end(60)
 	mustWork(t, k)
 	wants(t, k, c.View())
 	all := dump(t, k)
@@ -163,12 +163,12 @@ func endedRunsArrive(t *testing.T, url string) {
 		last, count = id, count+1
 		return nil
 	})
-	if err != nil || through != k.Through() || count < 50 {
+	if err != nil || through != k.Through() || count < 15 {
 		t.Errorf("%d runs through %d: %v", count, through, err)
 	}
 	for what, want := range map[*Choice]int{
 		{Jobs: []uint32{5, 7}}: 2, {Jobs: []uint32{5}, Users: []string{"u0"}}: 1, {Jobs: []uint32{5}, Users: []string{"u1"}}: 0, {Users: []string{"nobody'; --"}}: 0,
-		{}: 213, {SinceMS: 1}: 213, {UntilMS: 1}: 0, {SinceMS: 1 << 60}: 0,
+		{}: 63, {SinceMS: 1}: 63, {UntilMS: 1}: 0, {SinceMS: 1 << 60}: 0,
 	} {
 		got := 0
 		if _, err := k.Read(context.Background(), *what, ^state.Position(0)>>1, func(state.Position, *pb.PastRun) error { got++; return nil }); err != nil || got != want {
@@ -185,11 +185,12 @@ func endedRunsArrive(t *testing.T, url string) {
 func TestDatabaseThatTakesNothing(t *testing.T) {
 	c := newCluster(t)
 	k := newKeeper(t, c, nil)
+	k.atOnce = 100 // more than what a full disk has room for
 	c.end(5)
 	mustWork(t, k)
 	refuses := func(how string) {
 		t.Helper()
-		c.end(400)
+		c.end(150)
 		limited, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
 		if err := k.work(limited); err == nil {
@@ -298,7 +299,7 @@ func TestTornPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The page of a run in the middle, as a leaf of the table of runs.
-	middle := dump(t, first)[100].Run
+	middle := dump(t, first)[20].Run
 	at := bytes.Index(text, middle) / 4096 * 4096
 	if at <= 0 {
 		t.Fatal("the run is in no page")
@@ -334,7 +335,7 @@ func TestTornPage(t *testing.T) {
 func gapIsCopied(t *testing.T, url string) (first, second *Keeper) {
 	c := newCluster(t)
 	first = newKeeper(t, c, nil)
-	c.end(207)
+	c.end(47)
 	mustWork(t, first)
 	c.apply(state.TrimHistory{Through: first.Through()})
 	c.end(3)

@@ -181,7 +181,7 @@ func TestPostgresShared(t *testing.T) {
 	c := newCluster(t)
 	keepers := []*Keeper{newKeeperOf(t, c, nil, url), newKeeperOf(t, c, nil, url), newKeeperOf(t, c, nil, url)}
 	for range 3 {
-		c.end(150)
+		c.end(45)
 		var together sync.WaitGroup
 		for _, k := range keepers {
 			together.Go(func() {
@@ -219,7 +219,7 @@ func TestPostgresAway(t *testing.T) {
 	refuses := func(how string) {
 		t.Helper()
 		before := k.Through()
-		c.end(250)
+		c.end(45)
 		limited, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 		defer cancel()
 		if err := k.work(limited); err == nil || k.Through() != before {
@@ -266,7 +266,7 @@ func TestPostgresRestored(t *testing.T) {
 	c := newCluster(t)
 	beside := newKeeper(t, c, nil)
 	k := newKeeperOf(t, c, &others{keepers: []*Keeper{beside}}, url)
-	c.end(110)
+	c.end(50)
 	mustWork(t, k)
 	mustWork(t, beside)
 	old := dump(t, k)[20].At
@@ -300,7 +300,7 @@ func TestPostgresTakesOver(t *testing.T) {
 	_, url := postgres(t)
 	c := newCluster(t)
 	file := newKeeper(t, c, nil)
-	c.end(230)
+	c.end(50)
 	mustWork(t, file)
 	c.apply(state.TrimHistory{Through: file.Through()})
 	file.close()
