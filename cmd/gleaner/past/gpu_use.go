@@ -12,12 +12,12 @@ type GPUUse struct {
 	// Percent is 100 for every GPU that worked all the time, in the mean.
 	Percent float64
 	// Of the node with the most of each, at one time.
-	MostPercent  uint32
-	PercentNode  string
-	Memory       uint64
-	MemoryNode   string
-	MemoryOfAll  uint64   // the sum of the nodes' highest
-	MeasuredOnly []string // the nodes that did
+	MostPercent uint32
+	PercentNode string
+	Memory      uint64
+	MemoryNode  string
+	SumMemory   uint64 // of the nodes' highest
+	Nodes       int    // that measured it
 }
 
 func (u *GPUUse) add(node string, part *pb.StepPart) {
@@ -26,7 +26,7 @@ func (u *GPUUse) add(node string, part *pb.StepPart) {
 		return
 	}
 	u.Measured = true
-	u.MeasuredOnly = append(u.MeasuredOnly, node)
+	u.Nodes++
 	u.Percent += float64(part.GetSumGpuPercent()) / float64(samples)
 	if u.PercentNode == "" || part.GetMostGpuPercent() > u.MostPercent {
 		u.MostPercent, u.PercentNode = part.GetMostGpuPercent(), node
@@ -34,7 +34,7 @@ func (u *GPUUse) add(node string, part *pb.StepPart) {
 	if u.MemoryNode == "" || part.GetPeakGpuMemoryBytes() > u.Memory {
 		u.Memory, u.MemoryNode = part.GetPeakGpuMemoryBytes(), node
 	}
-	u.MemoryOfAll += part.GetPeakGpuMemoryBytes()
+	u.SumMemory += part.GetPeakGpuMemoryBytes()
 }
 
 // GPU is what the row's step used of GPUs. The batch script's line has what all of the job
