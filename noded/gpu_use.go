@@ -257,8 +257,8 @@ func (a *agent) measureGPUs() {
 	}
 }
 
-// heldGPUs are the GPUs of the allocations that were given some, by name; none while they
-// are taken from the job.
+// heldGPUs are the GPUs of the allocations that were given some, by name; none while the
+// job cannot use them.
 func (a *agent) heldGPUs() map[string][]string {
 	held := map[string][]string{}
 	a.mu.Lock()
@@ -273,7 +273,7 @@ func (a *agent) heldGPUs() map[string][]string {
 			}
 			for _, device := range on.GetDevices() {
 				name := decided.Key.String()
-				if decided.Free() {
+				if !decided.Ready || decided.Frozen || decided.Suspended || decided.Free() {
 					held[name] = nil
 					continue
 				}

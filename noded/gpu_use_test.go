@@ -96,3 +96,32 @@ func TestGPUUse(t *testing.T) {
 	var none *gpuUse
 	none.tell(registry.Key{}, again)
 }
+
+// What an allocation used is told with its end.
+func TestGPUUseIsTold(t *testing.T) {
+	_, s, shims, n := setUp(t)
+	meter := &fakeMeter{uses: map[string][]gpu.ProcessUse{"g1": {{PID: 1, Percent: 70, MemoryBytes: 1 << 30}}}, asked: map[string]int{}}
+	use := newGPUUse(meter, "/gleaner/n1", slog.New(slog.DiscardHandler))
+	use.proc = t.TempDir()
+	fakeProcess(t, use.proc, 1, "/gleaner/n1/12.1", "")
+	n.agent.mu.Lock()
+	n.agent.machine.use = use
+	n.agent.mu.Unlock()
+	order := startOrder(12, 1)
+	allocationOf(order).Devices = devices("g1")
+	s.start(order)
+	shim := shims.get(12, 1)
+	n.agent.measureGPUs() // it does not run yet: that is not idleness
+	shim.ready()
+	s.ready()
+	n.agent.measureGPUs()
+	shim.exit(0)
+	part := s.ended().GetSteps().GetSteps()
+	if len(part) != 1 || part[0].GetStep() != step.BatchStep || part[0].GetGpuSamples() != 1 || part[0].GetSumGpuPercent() != 70 || part[0].GetPeakGpuMemoryBytes() != 1<<30 {
+		t.Errorf("told %v", part)
+	}
+	n.agent.measureGPUs()
+	if meter.asked["g1"] != 1 {
+		t.Errorf("asked %d times for a GPU that one job held for one sample", meter.asked["g1"])
+	}
+}
