@@ -2,7 +2,6 @@ package acct
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -50,7 +49,7 @@ var columns = withEmpty([]column{
 	{name: "ElapsedRaw", width: 10, value: func(r *row) string { return show.Digits(r.ElapsedS()) }},
 	{name: "Eligible", width: 19, job: true, value: func(r *row) string { return r.view.Stamp(r.Job().GetEligibleMs(), "Unknown") }},
 	{name: "End", width: 19, value: (*row).end},
-	{name: "ExitCode", width: 8, value: func(r *row) string { code, signal := r.Exit(); return fmt.Sprintf("%d:%d", code, signal) }},
+	{name: "ExitCode", width: 8, value: func(r *row) string { code, signal := r.Exit(); return show.Digits(code) + ":" + show.Digits(signal) }},
 	{name: "GID", width: 6, job: true, value: func(r *row) string { return show.Digits(r.Job().GetOwner().GetGid()) }},
 	{name: "Group", width: 9, job: true, value: func(r *row) string { return r.Job().GetOwner().GetGroup() }},
 	{name: "JobID", width: -12, value: func(r *row) string { return r.name(r.view.JobName(r.Job())) }},
