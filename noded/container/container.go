@@ -131,7 +131,7 @@ type Spec struct {
 	Cgroup         *cgroups.Cgroup
 	Keep           []string // paths the caller still uses; the staging area must not hide them
 	Nested         bool     // containers may be made inside: see nested.go
-	Filter         []byte   // what CompileFilter(Nested) answered
+	Filter         []byte   // what CompileFilter(Nests()) answered
 	Orders         *pid1.Config
 	Log            *slog.Logger // nil = nothing is told
 }

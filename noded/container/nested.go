@@ -22,9 +22,9 @@ const nestedWord = "nested"
 // mostNested is how many namespaces of each kind such a job may have.
 const mostNested = 256
 
-// nests says whether the job may make containers of its own. Root's may not: /proc would
+// Nests says whether the job may make containers of its own. Root's may not: /proc would
 // be open to it, without any capability, because the files belong to it.
-func (s *Spec) nests() bool { return s.Nested && s.User.UID != 0 }
+func (s *Spec) Nests() bool { return s.Nested && s.User.UID != 0 }
 
 func ofProc(path string) bool { return within(path, "/proc") }
 

@@ -1,0 +1,47 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+)
+
+// CRIU saves a tree in one user namespace, with one namespace of processes. What makes
+// others, a container inside (bubblewrap, Apptainer), is known by its user namespace,
+// because without one nobody in the tree may make any.
+
+// lookForFirst finds process 1 of the tree, which is the one that is in the fewest
+// namespaces of processes, and has number 1 in the last of them.
+func (s *survey) lookForFirst(pids []int) {
+	fewest := math.MaxInt
+	for _, pid := range pids {
+		status, err := readStatus(pid)
+		if err != nil {
+			continue
+		}
+		numbers := strings.Fields(status["NSpid"])
+		if n := len(numbers); n == 0 || numbers[n-1] != "1" || n >= fewest {
+			continue
+		}
+		if users, err := userNamespaceOf(pid); err == nil {
+			fewest, s.users = len(numbers), users
+		}
+	}
+}
+
+// nested adds a process that runs in a container inside the tree's.
+func (s *survey) nested(pid int) {
+	users, err := userNamespaceOf(pid)
+	if err != nil || s.users == "" || users == s.users {
+		return
+	}
+	s.add(pid, Obstacle{
+		What:   "runs in a container that the job has made (a user namespace of its own, as of bubblewrap or Apptainer)",
+		Remedy: "wait until that container has ended, or " + saveItself, Lasts: true,
+	})
+}
+
+func userNamespaceOf(pid int) (string, error) {
+	return os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
+}
