@@ -1,9 +1,11 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +27,7 @@ func (s *survey) lookForFirst(pids []int) {
 			continue
 		}
 		if users, err := userNamespaceOf(pid); err == nil {
-			fewest, s.users = len(numbers), users
+			fewest, s.users, s.depth = len(numbers), users, len(numbers)
 		}
 	}
 }
@@ -40,6 +42,20 @@ func (s *survey) nested(pid int) {
 		What:   "runs in a container that the job has made (a user namespace of its own, as of bubblewrap or Apptainer)",
 		Remedy: "wait until that container has ended, or " + saveItself, Lasts: true,
 	})
+}
+
+// numberOf is the number of a process in the namespace of the tree's process 1, also if it
+// has one of its own.
+func (s *survey) numberOf(status map[string]string) (int, error) {
+	numbers := strings.Fields(status["NSpid"])
+	if len(numbers) == 0 {
+		return 0, errors.New("it has no number in its namespace")
+	}
+	at := len(numbers) - 1
+	if s.depth > 0 {
+		at = min(at, s.depth-1)
+	}
+	return strconv.Atoi(numbers[at])
 }
 
 func userNamespaceOf(pid int) (string, error) {

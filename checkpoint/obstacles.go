@@ -114,6 +114,7 @@ type survey struct {
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open
 	users     string         // the user namespace of process 1; "" = it is not known
+	depth     int            // in how many namespaces of processes that is
 	terminals map[int]int    // pseudo terminals that are open: a process that has it
 }
 
@@ -123,7 +124,7 @@ func (s *survey) add(pid int, o Obstacle) {
 	if err != nil {
 		return
 	}
-	inside, err := numberInside(pid)
+	inside, err := s.numberOf(status)
 	if err != nil {
 		return
 	}
