@@ -32,12 +32,31 @@ func (s *survey) lookForFirst(pids []int) {
 	}
 }
 
-// nested adds a process that runs in a container inside the tree's.
+// Nested answers a process that runs in a container inside the tree's, which Obstacles
+// names too; false = there is none.
+func Nested(tree Tree) (Obstacle, bool, error) {
+	pids, err := tree.Procs()
+	if err != nil {
+		return Obstacle{}, false, err
+	}
+	s := new(survey)
+	s.lookForFirst(pids)
+	for _, pid := range pids {
+		if s.nested(pid); len(s.found) > 0 {
+			return s.found[0], true, nil
+		}
+	}
+	return Obstacle{}, false, nil
+}
+
+// nested adds a process that runs in a container inside the tree's, if it is the first.
 func (s *survey) nested(pid int) {
 	users, err := userNamespaceOf(pid)
-	if err != nil || s.users == "" || users == s.users {
+	if err != nil || s.users == "" || users == s.users || s.nests {
 		return
 	}
+	before := len(s.found)
+	defer func() { s.nests = len(s.found) > before }()
 	s.add(pid, Obstacle{
 		What:   "runs in a container that the job has made (a user namespace of its own, as of bubblewrap or Apptainer)",
 		Remedy: "wait until that container has ended, or " + saveItself, Lasts: true,

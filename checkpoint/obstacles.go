@@ -115,6 +115,7 @@ type survey struct {
 	masters   map[int]bool   // pseudo terminals whose master is open
 	users     string         // the user namespace of process 1; "" = it is not known
 	depth     int            // in how many namespaces of processes that is
+	nests     bool           // a process in a container inside was found
 	terminals map[int]int    // pseudo terminals that are open: a process that has it
 }
 
