@@ -97,9 +97,14 @@ func TestConnectionsThatBreak(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "deep/down/f")
 	newTest(nil).mustCopy(t, in(server.URL+"/f#sha256="+sumOf(data), target))
 	mustHave(t, target, data)
+	newTest(nil).mustCopy(t, in(server.URL+"/f#sha256="+sumOf(data), target)) // it is there
 	if asked.Load() != 3 || sent.Load() != 300_000 {
 		t.Errorf("%d requests sent %d bytes", asked.Load(), sent.Load())
 	}
+	asked.Store(0)
+	write(t, target, append(noise(299_999), 1)) // another file of its size
+	newTest(nil).mustCopy(t, in(server.URL+"/f#sha256="+sumOf(data), target))
+	mustHave(t, target, data)
 	asked.Store(0)
 	changed = true
 	newTest(nil).mustCopy(t, in(server.URL+"/f", target))

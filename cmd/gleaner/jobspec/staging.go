@@ -26,6 +26,16 @@ func stagingOptions() []option.Option {
 	}
 }
 
+// stagingLater refuses them where there is no script.
+func stagingLater() []option.Option {
+	table := stagingOptions()
+	for i := range table {
+		table[i].Help, table[i].InScript = "", false
+		table[i].Later = "files are staged before and after a script: submit one with gsubmit, or copy files with gcp while the job runs"
+	}
+	return table
+}
+
 // staging reads them.
 func (b *Builder) staging() {
 	for _, long := range []string{optStageIn, optStageOut} {
