@@ -58,6 +58,15 @@ func (f *configFile) checkNetwork(c *Config) error {
 	return nil
 }
 
+// tryTwice tries it again if it fails: what is found holds until the daemon starts again, and
+// a machine that stands still for two seconds is no firewall.
+func tryTwice(ranges network.Ranges) error {
+	if network.Try(ranges) == nil {
+		return nil
+	}
+	return network.Try(ranges)
+}
+
 // findWayOut tries whether packets of jobs pass through this node, and answers what
 // supervisors are told.
 func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
@@ -70,7 +79,7 @@ func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
 	}
 	ranges, err := network.ChooseRanges(c.Ranges, routes)
 	if err == nil {
-		err = errors.Join(network.Tidy(), network.Try(ranges))
+		err = errors.Join(network.Tidy(), tryTwice(ranges))
 	}
 	if err != nil {
 		log.Warn("jobs with a network of their own reach nothing outside of it: see the error for what would help", "error", err)

@@ -140,7 +140,7 @@ func (s *side) stopForwarding() error {
 	if len(note.set) == 0 {
 		return nil
 	}
-	links, err := s.LinkList()
+	links, err := s.links()
 	if err != nil {
 		return fmt.Errorf("read the node's interfaces: %w", err)
 	}
