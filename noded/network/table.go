@@ -32,8 +32,17 @@ func makeTable(plan *Plan) (*table, error) {
 		t.close()
 		return nil, fmt.Errorf("make table %s of nftables: %w", plan.Link, err)
 	}
-	at := &nftables.Table{Name: plan.Link, Family: nftables.TableFamilyINet}
-	for _, chain := range plan.Chains() {
+	fill(conn, &nftables.Table{Name: plan.Link, Family: nftables.TableFamilyINet}, plan.Chains())
+	if err := conn.Flush(); err != nil {
+		t.close()
+		return nil, fmt.Errorf("fill table %s of nftables: %w", plan.Link, err)
+	}
+	return t, nil
+}
+
+// fill puts chains with their rules into a table.
+func fill(conn *nftables.Conn, at *nftables.Table, chains []Chain) {
+	for _, chain := range chains {
 		in := conn.AddChain(chainOf(at, chain.Hook))
 		for _, rule := range chain.Rules {
 			for _, exprs := range rule.expressions() {
@@ -41,11 +50,27 @@ func makeTable(plan *Plan) (*table, error) {
 			}
 		}
 	}
-	if err := conn.Flush(); err != nil {
-		t.close()
-		return nil, fmt.Errorf("fill table %s of nftables: %w", plan.Link, err)
+}
+
+// guardTable is the name of the node's table. No link has such a name.
+const guardTable = Prefix + "-guard"
+
+// guard makes the node's table be about these interfaces, in one step; without any there is
+// none. It belongs to nobody: it stays when everything is killed.
+func guard(uplinks []string) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("reach nftables: %w", err)
 	}
-	return t, nil
+	at := conn.AddTable(&nftables.Table{Name: guardTable, Family: nftables.TableFamilyINet}) // only what is there can be removed
+	conn.DelTable(at)
+	if len(uplinks) > 0 {
+		fill(conn, conn.AddTable(at), []Chain{{Forward, guarding(uplinks)}})
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("fill table %s of nftables: %w", guardTable, err)
+	}
+	return nil
 }
 
 func (t *table) close() {
