@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -17,8 +18,18 @@ import (
 // can change it: the kernel refuses that, and leaves it out when all rules are flushed.
 type table struct{ conn *nftables.Conn }
 
+// occupied holds the number that the kernel gives the first socket of a process: the
+// process's own. A table belongs to a number, and the kernel removes it when it hears, a
+// moment late, that a socket with that number was closed; by then the number may be that of
+// another socket, which has just made a table. Those after the first have numbers that do
+// not come again soon.
+var occupied = sync.OnceValues(func() (*nftables.Conn, error) { return nftables.New(nftables.AsLasting()) })
+
 // makeTable makes the table of a plan.
 func makeTable(plan *Plan) (*table, error) {
+	if _, err := occupied(); err != nil {
+		return nil, fmt.Errorf("reach nftables: %w", err)
+	}
 	var socket *mdlayher.Conn
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *mdlayher.Conn) error {
 		socket = c
@@ -58,6 +69,9 @@ const guardTable = Prefix + "-guard"
 // guard makes the node's table be about these interfaces, in one step; without any there is
 // none. It belongs to nobody: it stays when everything is killed.
 func guard(uplinks []string) error {
+	if _, err := occupied(); err != nil {
+		return fmt.Errorf("reach nftables: %w", err)
+	}
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("reach nftables: %w", err)
