@@ -91,7 +91,7 @@ func TestFlood(t *testing.T) {
 	job, out := newJob(t, 7, Policy{})
 	other, _ := newJob(t, 8, Policy{})
 	must(t, os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_udp_timeout", []byte("600"), 0)) // a slow machine needs longer than the usual 30 s
-	outside.do(func() error { // else it tells the job that nobody listens, as often as it may
+	outside.do(func() error {                                                                   // else it tells the job that nobody listens, as often as it may
 		return os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("1000"), 0)
 	})
 	flood := func(from string, ports int) {
