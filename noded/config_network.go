@@ -83,7 +83,7 @@ func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
 		return bundle.Network{WhyNot: "network.way_out is none in this node's configuration"}
 	}
 	if err := network.Tidy(); err != nil {
-		log.Warn("the node passes on packets for jobs that are gone", "error", err)
+		log.Warn("the node passes on packets for jobs that are gone: see the error, and restart gnoded once it is mended", "error", err)
 	}
 	ranges, err := c.TryWayOut()
 	if err != nil {

@@ -84,7 +84,7 @@ func TestNameServersGone(t *testing.T) {
 // its node remembers of others stays. Other jobs and the node connect meanwhile.
 func TestFlood(t *testing.T) {
 	if !prototest.Soak(false, true) {
-		t.Skip("make soak does it: the kernel counts for seconds")
+		t.Skip("needs make soak: the kernel counts for seconds")
 	}
 	outside := newOutside(t)
 	node := &place{t, os.Getpid()}
@@ -130,7 +130,7 @@ func TestFlood(t *testing.T) {
 // each of them.
 func TestTenThousand(t *testing.T) {
 	if !prototest.Soak(false, true) {
-		t.Skip("make soak does it: it takes seconds")
+		t.Skip("needs make soak: it takes half a minute")
 	}
 	const connections = 10_000
 	outside := newOutside(t)
