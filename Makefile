@@ -233,10 +233,10 @@ left-out: setup ## those tests that make race left out, without the race detecto
 
 # Before a release, and behind a change of the state machine, the scheduler, the
 # log or the simulation.
-soak: build ## the tests of chance for longer: walks, damaged disks, simulated days and faults, chaos (an hour or so)
+soak: build ## the tests of chance for longer: walks, damaged disks, floods, simulated days and faults, chaos (an hour or so)
 	go vet -tags '$(TAGS)' ./...
 	go tool staticcheck -tags '$(TAGS)' ./...
-	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./test/sim/... ./test/traces) -timeout 3h -count 1
+	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./noded/network ./test/sim/... ./test/traces) -timeout 3h -count 1
 	@SOAK=1 $(MAKE) --no-print-directory machine
 	@SOAK=1 $(MAKE) --no-print-directory sim SEEDS=500
 	@$(MAKE) --no-print-directory chaos MINUTES=30

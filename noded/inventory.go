@@ -48,6 +48,7 @@ type machine struct {
 	tmp      tmpDisk
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
+	wayOut   bundle.Network
 	parks    *parkTimes
 	traffic  *guestTraffic
 	io       *guestIO
@@ -163,6 +164,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		TmpPerCpuBytes:  m.tmp.perCPU,
 		TmpUnbounded:    m.tmp.unbounded,
 	}
+	inventory.NoWayOut = registry.Words(m.wayOut.WhyNot)
 	if m.traffic != nil {
 		inventory.BoundsNetwork, inventory.NoNetworkBound = m.traffic.limit != nil, registry.Words(m.traffic.whyNot)
 	}

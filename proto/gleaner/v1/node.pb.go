@@ -305,8 +305,11 @@ type Inventory struct {
 	LeastPowerWatts uint32 `protobuf:"varint,45,opt,name=least_power_watts,json=leastPowerWatts,proto3" json:"least_power_watts,omitempty"`
 	BoundsIo        bool   `protobuf:"varint,46,opt,name=bounds_io,json=boundsIo,proto3" json:"bounds_io,omitempty"`
 	NoIoBound       string `protobuf:"bytes,47,opt,name=no_io_bound,json=noIoBound,proto3" json:"no_io_bound,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why jobs with a network of their own reach nothing outside through this node; "" = they
+	// do.
+	NoWayOut      string `protobuf:"bytes,48,opt,name=no_way_out,json=noWayOut,proto3" json:"no_way_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -538,6 +541,13 @@ func (x *Inventory) GetBoundsIo() bool {
 func (x *Inventory) GetNoIoBound() string {
 	if x != nil {
 		return x.NoIoBound
+	}
+	return ""
+}
+
+func (x *Inventory) GetNoWayOut() string {
+	if x != nil {
+		return x.NoWayOut
 	}
 	return ""
 }
@@ -1431,7 +1441,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xe6\a\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\x84\b\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1463,7 +1473,9 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x0eno_power_bound\x18, \x01(\tR\fnoPowerBound\x12*\n" +
 	"\x11least_power_watts\x18- \x01(\rR\x0fleastPowerWatts\x12\x1b\n" +
 	"\tbounds_io\x18. \x01(\bR\bboundsIo\x12\x1e\n" +
-	"\vno_io_bound\x18/ \x01(\tR\tnoIoBound\"r\n" +
+	"\vno_io_bound\x18/ \x01(\tR\tnoIoBound\x12\x1c\n" +
+	"\n" +
+	"no_way_out\x180 \x01(\tR\bnoWayOut\"r\n" +
 	"\tParkBound\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x19\n" +
