@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -67,24 +68,28 @@ func (s *Shim) takeAway() {
 		switch {
 		case attempt != s.parks || s.Core.Ending:
 		case n.World.Rand().IntN(8) == 0:
-			s.tookDevices(errDriver)
+			s.tookDevices(errDriver, supervise.Refusal(n.World.Rand().IntN(3)))
 		default:
 			s.denied = true
 			s.Core.Froze()
 			s.settle()
-			s.tookDevices(nil)
+			s.tookDevices(nil, supervise.RefusalPasses)
 		}
 	})
 }
 
-func (s *Shim) tookDevices(failure error) {
+func (s *Shim) tookDevices(failure error, refusal supervise.Refusal) {
 	s.parks++
-	s.carryOut(s.Core.TookDevices(failure, s.Node.Boottime()))
+	do := s.Core.TookDevices(failure, refusal, s.Node.Boottime())
+	s.carryOut(do)
 	if failure == nil {
 		s.Node.trace("allocation %s is parked", s.Key)
 		s.Node.World.Happens(Parked, s)
 	} else {
 		s.Node.trace("allocation %s is not parked: %v", s.Key, failure)
+	}
+	if do.CannotPark {
+		s.end(time.Duration(s.Order.GetKillWaitS())*time.Second, pb.EndCause_END_CAUSE_RECLAIMED)
 	}
 	s.look()
 	s.lookPark()
@@ -96,7 +101,7 @@ func (s *Shim) stopPark(why error) {
 	attempt := s.parks
 	s.After(s.Node.between(0, 50*time.Millisecond), func() {
 		if attempt == s.parks && !s.Core.Ending {
-			s.tookDevices(why)
+			s.tookDevices(why, supervise.RefusalPasses)
 		}
 	})
 }
