@@ -52,6 +52,7 @@ type machine struct {
 	traffic  *guestTraffic
 	io       *guestIO
 	power    *guestPower // nil = nothing bounds what GPUs draw
+	use      *gpuUse     // nil = nothing measures what jobs use of GPUs
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and testing Gleaner needs in addition to Go and a C
 # compiler: the headers of libseccomp and SQLite, pkg-config, and for the tests nft, which cuts off
-# networks, and procps, which looks for leftovers of a job. Does nothing, and asks nothing, if they are
-# there.
+# networks, procps, which looks for leftovers of a job, and bubblewrap, which makes containers inside of
+# jobs. Does nothing, and asks nothing, if they are there.
 #
 #   debian.sh machine    what test/machine needs: qemu, and Debian's kernel,
 #                        which is unpacked into the cache, not installed
@@ -75,8 +75,8 @@ case "${1-}" in
 '')
 	command -v go >/dev/null || cannot "go is missing: install Go 1.26 or later (https://go.dev/dl)"
 	command -v cc >/dev/null || command -v gcc >/dev/null || cannot "a C compiler is missing: apt-get install gcc libc6-dev"
-	if ! { command -v pkg-config && pkg-config --exists libseccomp sqlite3 && command -v pkill && PATH=$PATH:/usr/sbin command -v nft; } >/dev/null; then
-		install libseccomp-dev libsqlite3-dev pkg-config procps nftables
+	if ! { command -v pkg-config && pkg-config --exists libseccomp sqlite3 && command -v pkill && command -v bwrap && PATH=$PATH:/usr/sbin command -v nft; } >/dev/null; then
+		install libseccomp-dev libsqlite3-dev pkg-config procps nftables bubblewrap
 	fi
 	have_criu || as_root "$(dirname "$0")/criu.sh" || echo "setup: continuing without CRIU: jobs cannot be saved and moved on this machine" >&2
 	;;

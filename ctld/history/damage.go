@@ -17,5 +17,5 @@ func (k *Keeper) setAside() {
 		}
 	}
 	k.through.Store(0)
-	k.log.Error("the history database was damaged, and is begun anew: other controllers have what it had; the damaged one is kept", "path", aside)
+	k.log.Error("the history database was damaged, and a new one is begun: other controllers have what it had; the damaged one is kept", "path", aside)
 }

@@ -206,7 +206,7 @@ func (k *Keeper) opened(ctx context.Context) (*Database, error) {
 		return k.database, nil
 	}
 	if k.database != nil {
-		k.log.Warn("the file of the history database is gone; it is opened anew", "path", k.options.Path)
+		k.log.Warn("the file of the history database is gone; a new one is opened", "path", k.options.Path)
 	}
 	k.close()
 	database, err := Open(k.options.Path)

@@ -1206,10 +1206,13 @@ type Partition struct {
 	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,21,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
 	// Jobs that can be saved may start in holes of the plan that are shorter than their time
 	// limits: they are saved, and wait again, when what is planned needs their nodes.
-	BfCheckpoint  bool   `protobuf:"varint,560,opt,name=bf_checkpoint,json=bfCheckpoint,proto3" json:"bf_checkpoint,omitempty"`
-	Exclusive     string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	BfCheckpoint bool `protobuf:"varint,560,opt,name=bf_checkpoint,json=bfCheckpoint,proto3" json:"bf_checkpoint,omitempty"`
+	// Jobs may make containers of their own (bubblewrap, Apptainer), where they are guests
+	// if the owner allows it too.
+	NestedContainers bool   `protobuf:"varint,700,opt,name=nested_containers,json=nestedContainers,proto3" json:"nested_containers,omitempty"`
+	Exclusive        string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Partition) Reset() {
@@ -1396,6 +1399,13 @@ func (x *Partition) GetBfCheckpoint() bool {
 	return false
 }
 
+func (x *Partition) GetNestedContainers() bool {
+	if x != nil {
+		return x.NestedContainers
+	}
+	return false
+}
+
 func (x *Partition) GetExclusive() string {
 	if x != nil {
 		return x.Exclusive
@@ -1518,7 +1528,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\"I\n" +
 	"\aOutside\x12\x14\n" +
 	"\x05allow\x18\x01 \x03(\tR\x05allow\x12(\n" +
-	"\x10bytes_per_second\x18\x02 \x01(\x04R\x0ebytesPerSecond\"\xbc\a\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x04R\x0ebytesPerSecond\"\xea\a\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1545,7 +1555,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\anetwork\x18\x14 \x01(\tR\anetwork\x12.\n" +
 	"\aoutside\x18\xbe\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12>\n" +
 	"\x1cdefault_memory_per_gpu_bytes\x18\x15 \x01(\x04R\x18defaultMemoryPerGpuBytes\x12$\n" +
-	"\rbf_checkpoint\x18\xb0\x04 \x01(\bR\fbfCheckpoint\x12\x1c\n" +
+	"\rbf_checkpoint\x18\xb0\x04 \x01(\bR\fbfCheckpoint\x12,\n" +
+	"\x11nested_containers\x18\xbc\x05 \x01(\bR\x10nestedContainers\x12\x1c\n" +
 	"\texclusive\x18\x13 \x01(\tR\texclusive\x1aE\n" +
 	"\x17TresBillingWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
