@@ -68,28 +68,24 @@ func (s *Shim) takeAway() {
 		switch {
 		case attempt != s.parks || s.Core.Ending:
 		case n.World.Rand().IntN(8) == 0:
-			s.tookDevices(errDriver, supervise.Refusal(n.World.Rand().IntN(3)))
+			s.tookDevices(errDriver)
 		default:
 			s.denied = true
 			s.Core.Froze()
 			s.settle()
-			s.tookDevices(nil, supervise.RefusalPasses)
+			s.tookDevices(nil)
 		}
 	})
 }
 
-func (s *Shim) tookDevices(failure error, refusal supervise.Refusal) {
+func (s *Shim) tookDevices(failure error) {
 	s.parks++
-	do := s.Core.TookDevices(failure, refusal, s.Node.Boottime())
-	s.carryOut(do)
+	s.carryOut(s.Core.TookDevices(failure, supervise.RefusalPasses, s.Node.Boottime()))
 	if failure == nil {
 		s.Node.trace("allocation %s is parked", s.Key)
 		s.Node.World.Happens(Parked, s)
 	} else {
 		s.Node.trace("allocation %s is not parked: %v", s.Key, failure)
-	}
-	if do.CannotPark {
-		s.end(time.Duration(s.Order.GetKillWaitS())*time.Second, pb.EndCause_END_CAUSE_RECLAIMED)
 	}
 	s.look()
 	s.lookPark()
@@ -101,7 +97,7 @@ func (s *Shim) stopPark(why error) {
 	attempt := s.parks
 	s.After(s.Node.between(0, 50*time.Millisecond), func() {
 		if attempt == s.parks && !s.Core.Ending {
-			s.tookDevices(why, supervise.RefusalPasses)
+			s.tookDevices(why)
 		}
 	})
 }
