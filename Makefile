@@ -222,6 +222,7 @@ unit: setup ## unit tests (as root they include real containers and cgroups)
 # Nothing is inlined there: that saves a fifth of all compiling with the race detector.
 RACE := -race -short -gcflags='all=-dwarf=false -l'
 race: setup ## the race detector over what runs concurrently
+	@contrib/setup/debian.sh postgres || echo "make race: continuing without PostgreSQL"
 	$(call GO_TEST,$(RACE_ONLY) $(RACE_TOO)) $(RACE) -timeout 10m
 	go test $(TEST_FLAGS) $(RACE) -run View ./ctld/state
 
@@ -272,7 +273,7 @@ chaos-short: build ## the same for 30 seconds, as part of the tests
 	$(SUDO) .build/chaos -bin $(BIN) -length 30s -seed $(or $(SEED),0)
 
 chaos-proof: build ## break one protection after the other: the checker of make chaos must find each
-	@mkdir -p .build/proof
+	@mkdir -p .build/broken
 	@$(CHAOS)
 	$(SUDO) .build/proof -chaos .build/chaos -bin $(BIN) -tags '$(TAGS)'
 

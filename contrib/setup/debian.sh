@@ -10,6 +10,8 @@
 #                        if this machine's does not work; part of the above
 #   debian.sh programs   the small programs that make migrations moves, if missing
 #   debian.sh slurm      Slurm for make bench, in a separate folder
+#   debian.sh postgres   PostgreSQL for the tests of ctld/history, which start a server of
+#                        their own; no server is set up on this machine
 set -euo pipefail
 
 cannot() { echo "setup: $*" >&2; exit 1; }
@@ -101,11 +103,19 @@ programs)
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
 	[ "${#missing[@]}" -eq 0 ] || install "${missing[@]}"
 	;;
+postgres)
+	if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+		install postgresql-common
+		# Otherwise the package would set up a server, and start it with the machine.
+		as_root sed -ri 's/^#?(create_main_cluster) .*/\1 = false/' /etc/postgresql-common/createcluster.conf
+		install postgresql
+	fi
+	;;
 slurm)
 	shift
 	as_root "$(dirname "$0")/slurm.sh" "$@"
 	;;
 *)
-	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | slurm [FOLDER]]"
+	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | postgres | slurm [FOLDER]]"
 	;;
 esac
