@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/test/chaos/history"
 	"github.com/gleaner-hpc/gleaner/test/chaos/host"
 )
@@ -109,6 +108,9 @@ func (t *test) limited(ctx context.Context, limit time.Duration, what string, do
 	t.out.note("%s: %.1f s", what, time.Since(began).Seconds())
 }
 
+// shimLog is the name of a log of a supervisor.
+const shimLog = "shim.log"
+
 // keepSupervisors has each supervisor that there still is say what it does, with the stacks
 // of its goroutines, and keeps its log. It ends by that.
 func (t *test) keepSupervisors() {
@@ -119,9 +121,9 @@ func (t *test) keepSupervisors() {
 	}
 	time.Sleep(time.Second) // for the stacks; the test has failed already
 	for _, h := range t.lab.Hosts() {
-		logs, _ := filepath.Glob(filepath.Join(h.Disk.Path, "*", "*", "*", bundle.LogFile)) // the pattern is valid
+		logs, _ := filepath.Glob(filepath.Join(h.Disk.Path, "*", "*", "*", shimLog)) // the pattern is valid
 		for _, path := range logs {
-			to := h.Name + "-" + filepath.Base(filepath.Dir(path)) + "." + bundle.LogFile
+			to := h.Name + "-" + filepath.Base(filepath.Dir(path)) + "." + shimLog
 			if err := copyFile(path, t.path(logFolder, to)); err != nil {
 				t.out.note("keep the log of a supervisor: %v", err)
 			}
