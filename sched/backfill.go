@@ -65,7 +65,9 @@ type Planned struct {
 	// Apart: the job waits for a time, a license or a limit, and not for nodes. Such jobs
 	// are counted by themselves (BackfillPolicy.PartJobs).
 	Apart bool
-	Moved Moved // why it does not start sooner, as it was planned before
+	// LimitS is as in Start.
+	LimitS uint32
+	Moved  Moved // why it does not start sooner, as it was planned before
 }
 
 // planCounts are numbers of jobs: that wait for nodes, and that are apart.
@@ -161,7 +163,7 @@ func (p *pass) firstOf(turns []entry, old []int, n uint32) (best plan, found boo
 		return best, found
 	}
 	before := p.promised.plans[old[n]]
-	if (!found || best.StartMS > before.StartMS) && p.settle(&before) && (!found || best.StartMS > before.StartMS) {
+	if (!found || best.StartMS > before.StartMS) && p.settleSoonest(&before) && (!found || best.StartMS > before.StartMS) {
 		return before, true
 	}
 	return best, found
@@ -170,12 +172,12 @@ func (p *pass) firstOf(turns []entry, old []int, n uint32) (best plan, found boo
 // earliest is where a task of a job can start first.
 func (p *pass) earliest(turns []entry) (best plan, found bool) {
 	for _, e := range turns {
-		at, placement, fits := p.search(e)
+		at, placement, shape, fits := p.earliestOf(e)
 		if !fits || found && best.StartMS <= at {
 			continue
 		}
-		_, index, t := p.at(e)
-		best, found = plan{Planned{Job: e.id, Partition: index, StartMS: at, Placement: placement}, e, t.ahead}, true
+		_, index, _ := p.at(e)
+		best, found = plan{Planned{Job: e.id, Partition: index, StartMS: at, Placement: placement, LimitS: p.limitOf(e, shape)}, e, shape}, true
 	}
 	return best, found
 }
@@ -188,10 +190,9 @@ type change struct {
 	by   int8 // 1, -1, or 0 if only more or less of it is free
 }
 
-// search finds when and where a job can start first.
-func (p *pass) search(e entry) (int64, place.Placement, bool) {
-	_, index, t := p.at(e)
-	shape := t.ahead
+// search finds when and where a job can start first with a shape.
+func (p *pass) search(e entry, shape *Shape) (int64, place.Placement, bool) {
+	_, index, _ := p.at(e)
 	f, job, r := p.needFuture(), &p.Waiting[e.job], &shape.Request
 	changes := p.changes[:0]
 	least := r.Least()

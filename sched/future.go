@@ -117,8 +117,7 @@ func (p *pass) addEnds(f *future) {
 	}
 	for i := range p.starts {
 		job := p.started[i]
-		shape := &p.Shapes[job.Shape]
-		ends = append(ends, ending{atMS: after(p.NowMS, shape.spanMS()), placement: &p.starts[i].Placement, exclusive: p.alone[i], licenses: job.Licenses})
+		ends = append(ends, ending{atMS: after(p.NowMS, p.spans[i]), placement: &p.starts[i].Placement, exclusive: p.alone[i], licenses: job.Licenses})
 	}
 	slices.SortStableFunc(ends, func(a, b ending) int { return cmp.Compare(a.atMS, b.atMS) })
 	for i := range ends {
@@ -216,7 +215,7 @@ func (s *Shape) spanMS() int64 {
 
 // enterStart enters a job that starts now, and has what it gets for a time.
 func (p *pass) enterStart(job *Job, shape *Shape, placement *place.Placement, spanMS int64) {
-	p.started, p.alone = append(p.started, job), append(p.alone, shape.Request.Exclusive)
+	p.started, p.alone, p.spans = append(p.started, job), append(p.alone, shape.Request.Exclusive), append(p.spans, spanMS)
 	if p.future != nil {
 		p.future.take(p.Nodes, job, shape, placement, p.NowMS, after(p.NowMS, spanMS))
 	}

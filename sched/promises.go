@@ -45,13 +45,14 @@ func (p *pass) enterPromises(ready []int32, priorities *priorities) {
 		}
 		e := turnOf[planned.Job][turn]
 		_, _, t := p.at(e)
-		old := plan{planned, e, t.ahead}
+		old := plan{planned, e, t.plannedShape(&planned)}
 		if len(p.promised.byJob[e.job]) >= int(p.left[e.job]) {
 			continue
 		}
-		settles := p.settle(&old)
+		was := old
+		settles := p.settleSoonest(&old)
 		if !settles || old.StartMS > max(planned.StartMS, p.NowMS) {
-			p.promised.note(e.id, p.whyLater(&plan{planned, e, t.ahead}, max(planned.StartMS, p.NowMS)))
+			p.promised.note(e.id, p.whyLater(&was, max(planned.StartMS, p.NowMS)))
 		}
 		if !settles {
 			continue
