@@ -108,6 +108,10 @@ func timeFields() []jobField {
 		{Letter: 'l', Whole: true, Names: []string{"TimeLimit"}, Header: "TIME_LIMIT",
 			Value:   func(r *JobRow) string { return limitText(r.job) },
 			Compare: func(a, b *JobRow) int { return cmp.Compare(a.job.TimeLimitS, b.job.TimeLimitS) }},
+		{Names: []string{"MinTime"}, Header: "MIN_TIME", Value: func(r *JobRow) string { return timeMin(r.job) },
+			Compare: func(a, b *JobRow) int {
+				return cmp.Compare(a.job.GetSpec().GetTimeMinS(), b.job.GetSpec().GetTimeMinS())
+			}},
 		{Letter: 'L', Whole: true, Names: []string{"TimeLeft"}, Header: "TIME_LEFT", Value: (*JobRow).leftText,
 			Compare: func(a, b *JobRow) int {
 				return cmp.Compare(int64(a.job.TimeLimitS)-a.view.usedSeconds(a.job), int64(b.job.TimeLimitS)-b.view.usedSeconds(b.job))
