@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
@@ -20,6 +19,14 @@ func checkTimeMin(asked *Spec) *Refusal {
 	return nil
 }
 
+// leastS is the least time limit with which a job may start.
+func (s *Spec) leastS() uint32 {
+	if s.TimeMinS == 0 {
+		return s.TimeLimitS
+	}
+	return min(s.TimeMinS, s.TimeLimitS)
+}
+
 // limitS is the time limit of a job, in this run if it has one.
 func (j *Job) limitS() uint32 {
 	if j.Run != nil && j.Run.LimitS != 0 {
@@ -31,8 +38,8 @@ func (j *Job) limitS() uint32 {
 // leastLeftS is the limit of the present run, or the least with which the next may start:
 // minus what the job had run when the image was made that it resumes from.
 func (j *Job) leastLeftS() uint32 {
-	if j.Run == nil && j.Spec.TimeMinS != 0 {
-		return j.leftS(j.Spec.TimeMinS)
+	if j.Run == nil {
+		return j.leftS(j.Spec.leastS())
 	}
 	return j.limitLeftS()
 }
@@ -42,7 +49,7 @@ func (j *Job) leastLeftS() uint32 {
 func (s *State) limitRun(job *Job, run *Run, chosenS uint32) error {
 	began := *job
 	began.Phase, began.Run = Running, run
-	least, most := began.leftS(cmp.Or(job.Spec.TimeMinS, job.Spec.TimeLimitS)), began.limitLeftS()
+	least, most := began.leftS(job.Spec.leastS()), began.limitLeftS()
 	if chosenS != 0 {
 		if chosenS < least || chosenS > most {
 			return fmt.Errorf("job %d may not start with a time limit of %s", job.ID, words.FormatTime(chosenS))
