@@ -54,7 +54,7 @@ func (r *replay) plannedS(at int32) int64 {
 // outlast is for a job that runs longer than was predicted.
 func (r *replay) outlast(job int32) {
 	of := r.runs[job]
-	of.plannedS = min(longer(of.plannedS), r.result.Jobs[job].EstimateS-r.owners.savedS[job])
+	of.plannedS = min(longer(of.plannedS), of.limitS)
 	r.awaitEnd(job)
 }
 
