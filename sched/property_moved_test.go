@@ -90,6 +90,8 @@ func (g *ahead) isTrue(job Job, moved Moved) bool {
 		return !s.Nodes[node].Available
 	case MovedByJob:
 		return running >= 0
+	case MovedByLimits:
+		return g.guesses
 	case MovedByReservation, MovedByOwner, MovedByHabit:
 		return slices.ContainsFunc(s.Shapes[job.Shape].closedOn(place.NodeIndex(node)), func(c Closed) bool { return c.Why.moves() == moved.By })
 	}

@@ -119,7 +119,7 @@ type pass struct {
 	like        like
 	started     []*Job    // by position in starts
 	alone       []bool    // likewise: it has its nodes alone
-	spans       []int64   // likewise: for how long it has them, in milliseconds
+	spans       []terms   // likewise: for how long it has them
 	later       [][]entry // turns of jobs that come when all others have had theirs
 	planning    bool      // starts are planned for jobs that have their turn
 	// Room for search and fitNow.
@@ -272,7 +272,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		t.failed, t.lifts = true, p.lifts // what does not fit on idle nodes does not fit on busy ones
 		return false
 	}
-	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, after(p.NowMS, shape.spanMS())) {
+	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, shape.terms(true)) {
 		return false
 	}
 	for p.left[e.job] > 0 {
@@ -284,7 +284,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		if p.stopsPlaced(e, placement) {
 			return true
 		}
-		p.begin(e, &placement, as.spanMS())
+		p.begin(e, &placement, as.terms(true))
 		p.starts[len(p.starts)-1].LimitS = p.limitOf(e, as)
 		if p.left[e.job] > 0 && p.stops(e) {
 			return true
@@ -295,12 +295,12 @@ func (p *pass) start(e entry) (stopped bool) {
 }
 
 // begin starts one task, which has what it gets for a time.
-func (p *pass) begin(e entry, placement *place.Placement, spanMS int64) {
+func (p *pass) begin(e entry, placement *place.Placement, span terms) {
 	shape, index, _ := p.at(e)
 	place.Take(p.nodes, *placement, shape.Request.Exclusive)
 	p.noteTaken(placement.Allocs)
 	p.room.take(*placement, shape.Request.Exclusive)
-	p.enterStart(&p.Waiting[e.job], shape, placement, spanMS)
+	p.enterStart(&p.Waiting[e.job], shape, placement, span)
 	p.lendAgain(e)
 	p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: *placement, Priority: e.priority})
 	p.left[e.job]--

@@ -61,7 +61,7 @@ func (p *pass) placeNow(e entry) (place.Placement, *Shape, bool) {
 	if placement, fits := p.placeWhole(e, t.whole, index); fits {
 		return placement, t.whole.shape, true
 	}
-	placement, fits := p.fitNow(e, index, shape, shape.spanMS())
+	placement, fits := p.fitNow(e, index, shape, shape.terms(true))
 	if fits && t.whole != nil {
 		shape = p.lengthened(e, &placement, p.NowMS, shape, t.whole.shape.TimeLimitS)
 	}
@@ -73,8 +73,8 @@ func (p *pass) placeWhole(e entry, whole *trial, index int) (place.Placement, bo
 	if whole == nil || whole.failed && whole.lifts == p.lifts {
 		return place.Placement{}, false
 	}
-	span := whole.shape.spanMS()
-	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, after(p.NowMS, span)) {
+	span := whole.shape.terms(true)
+	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, span) {
 		return place.Placement{}, false
 	}
 	placement, fits := p.fitNow(e, index, whole.shape, span)
@@ -89,7 +89,7 @@ func (p *pass) placeWhole(e entry, whole *trial, index int) (place.Placement, bo
 func (p *pass) lengthened(e entry, placement *place.Placement, fromMS int64, shape *Shape, mostS uint32) *Shape {
 	until := profile.Forever
 	if p.future != nil {
-		until = p.neededMS(placement, shape.Request.Exclusive, p.Waiting[e.job].Licenses, after(fromMS, shape.spanMS()))
+		until = p.neededMS(placement, shape.Request.Exclusive, p.Waiting[e.job].Licenses, fromMS, shape.terms(true))
 	}
 	for i := range placement.Allocs {
 		for _, closed := range shape.closedOn(placement.Allocs[i].Node) {
@@ -109,12 +109,12 @@ func (p *pass) lengthened(e entry, placement *place.Placement, fromMS int64, sha
 
 // earliestOf is when and where a job can start first in a partition, and with which shape:
 // with its whole limit, unless it starts sooner with less.
-func (p *pass) earliestOf(e entry) (at int64, placement place.Placement, shape *Shape, fits bool) {
+func (p *pass) earliestOf(e entry, sure bool) (at int64, placement place.Placement, shape *Shape, fits bool) {
 	_, _, t := p.at(e)
-	if at, placement, fits = p.search(e, t.ahead); !fits || t.whole == nil {
+	if at, placement, fits = p.search(e, t.ahead, sure); !fits || t.whole == nil {
 		return at, placement, t.ahead, fits
 	}
-	if late, there, is := p.search(e, t.whole.ahead); is && late <= at {
+	if late, there, is := p.search(e, t.whole.ahead, sure); is && late <= at {
 		return late, there, t.whole.ahead, true
 	}
 	return at, placement, p.lengthened(e, &placement, at, t.ahead, t.whole.ahead.TimeLimitS), true
@@ -141,6 +141,7 @@ func (p *pass) settleSoonest(of *plan) bool {
 	}
 	if shorter.shape = t.ahead; p.settle(&shorter) && (!settles || shorter.StartMS < of.StartMS) {
 		*of, settles = shorter, true
+		of.LimitS = p.limitOf(of.entry, of.shape)
 	}
 	return settles
 }
