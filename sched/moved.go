@@ -30,7 +30,7 @@ const (
 	MovedByReservation
 	MovedByOwner  // of Node, who has taken it back
 	MovedByHabit  // of the owner of Node
-	MovedByLimits // with its time limit it would be in the way of the first planned start: see sure.go
+	MovedByLimits // by the time limits of jobs it cannot start then: see sure.go
 	MovedByPolicy // fewer starts are planned, or there are fewer licenses
 )
 
@@ -172,8 +172,8 @@ func (p *pass) cause(job JobID, fromMS int64) Moved {
 	why, known := p.promised.why[job]
 	if !known {
 		why = Moved{By: cmp.Or(p.promised.voidBy.By, MovedByPolicy), Job: p.promised.voidBy.Job}
-		if at := p.waiting(job); why.By == MovedByPolicy && p.Backfill.FirstByLimits && at >= 0 && p.reasons[at].Blocker != 0 {
-			why = Moved{By: MovedByPriority, Job: p.reasons[at].Blocker} // which is first now, and goes by time limits
+		if why.By == MovedByPolicy && p.Backfill.FirstByLimits {
+			why.By = MovedByLimits
 		}
 	}
 	why.FromMS = fromMS

@@ -31,7 +31,7 @@ func moveCause(m sched.Moved) string {
 	case sched.MovedByNode:
 		return fmt.Sprintf("node %s is not available, or has less than it had", m.Node)
 	case sched.MovedByLimits:
-		return "with its time limit it would be in the way of the first job that is planned"
+		return "by the time limits of jobs it cannot start then, and what they were predicted to run was too short"
 	case sched.MovedByReservation:
 		return fmt.Sprintf("node %s is reserved then", m.Node)
 	case sched.MovedByOwner:
