@@ -94,6 +94,9 @@ func run(t *testing.T, g *Group, script string) (exitCode int) {
 	t.Helper()
 	cmd := start(t, g, script)
 	_ = cmd.Wait()
+	if status, is := cmd.ProcessState.Sys().(syscall.WaitStatus); is && status.Signaled() {
+		return 128 + int(status.Signal()) // the shell itself may be the first victim
+	}
 	return cmd.ProcessState.ExitCode()
 }
 

@@ -77,7 +77,7 @@ func TestRestoredGangWaits(t *testing.T) {
 	// Process 1 answers as before.
 	_, err = third.client().Signal(context.Background(), &pb.SignalAlloc{Alloc: third.order.Alloc, Signal: 18, Full: true})
 	must(t, err)
-	wantSaved(t, third.save(&pb.SaveAlloc{Number: 3, Then: resume}))
+	wantSaved(t, third.saveOnceStarted(3))
 	b.countsOn()
 	_, err = third.client().End(context.Background(), endOrder(third))
 	must(t, err)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -71,6 +72,19 @@ func (s *started) save(order *pb.SaveAlloc) *pb.AllocSaved {
 	_, err := s.client().Save(ctx, order)
 	must(t, err)
 	return s.saved(order.Number)
+}
+
+// saveOnceStarted saves an allocation that is about to start, by a number or a later one:
+// its processes may run before the supervisor has noted it.
+func (s *started) saveOnceStarted(number uint32) *pb.AllocSaved {
+	s.b.t.Helper()
+	for deadline := time.Now().Add(prototest.Patience); ; number++ {
+		saved := s.save(&pb.SaveAlloc{Number: number, Then: resume})
+		if saved.Checkpointable != pb.Checkpointable_CHECKPOINTABLE_NOT_NOW || time.Now().After(deadline) {
+			return saved
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // saved waits for how the save of a number ended.

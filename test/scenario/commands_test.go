@@ -326,10 +326,11 @@ func patience(d time.Duration) time.Duration {
 	return max(d, leastPatience)
 }
 
-// askAgain waits before the next of many questions. On a machine so slow that
-// asking takes long, the asking must not take the time of what is asked about.
+// askAgain waits before the next of many questions. Several stories ask at once, and
+// the asking must not take the time of what is asked about: it takes a seventh of
+// each story's at most.
 func askAgain(asked time.Time) {
-	time.Sleep(min(max(50*time.Millisecond, 2*time.Since(asked)), time.Second))
+	time.Sleep(min(max(50*time.Millisecond, 6*time.Since(asked)), time.Second))
 }
 
 // kill9 is `kill9 DAEMON`: kills gctld or a node's daemon, by the pid it left.

@@ -15,6 +15,10 @@ import (
 // mostSeeds is how many simulated days a fault may stay unnoticed.
 var mostSeeds = prototest.Soak("8", "200")
 
+// all faults are in each program that is built here: what two of them import is
+// compiled once.
+var all = slices.Concat(Faults, Rare, []Fault{Unconfirmed})
+
 // TestFaultsAreThere finds the lines of every fault, at once: the tests below take
 // minutes.
 func TestFaultsAreThere(t *testing.T) {
@@ -22,19 +26,17 @@ func TestFaultsAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, faults := range [][]Fault{{Unconfirmed}, slices.Concat(Faults, Rare)} {
-		if _, err := writeOverlay(root, t.TempDir(), faults); err != nil {
-			t.Error(err)
-		}
+	if _, err := writeOverlay(root, t.TempDir(), all); err != nil {
+		t.Error(err)
 	}
 }
 
 // TestCheckersNoticeOldAnswers breaks a leader's care for its reads, and runs
 // whole controllers with raft.
 func TestCheckersNoticeOldAnswers(t *testing.T) {
-	program := build(t, "./test/sim/raftmode", true, []Fault{Unconfirmed})
+	program := build(t, "./test/sim/raftmode", true)
 	command := exec.Command(program, "-test.run", "TestFormerLeader")
-	command.Env = append(os.Environ(), Wake(0))
+	command.Env = append(os.Environ(), Wake(slices.IndexFunc(all, func(f Fault) bool { return f.Name == Unconfirmed.Name })))
 	out, err := command.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not linearizable") {
 		t.Fatalf("nobody noticed: %v\n%s", err, out)
@@ -46,7 +48,7 @@ var failed = regexp.MustCompile(`seed \d+ failed after .*`)
 // TestCheckersNotice breaks the real code, one thing at a time.
 func TestCheckersNotice(t *testing.T) {
 	faults := slices.Concat(Faults, prototest.Soak(nil, Rare))
-	program := build(t, "./test/sim", false, faults)
+	program := build(t, "./test/sim", false)
 	for number, fault := range faults {
 		t.Run(strings.ReplaceAll(fault.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -81,13 +83,13 @@ func run(program string, number int, flags []string) ([]byte, error) {
 	return command.CombinedOutput()
 }
 
-func build(t *testing.T, path string, tests bool, faults []Fault) (program string) {
+func build(t *testing.T, path string, tests bool) (program string) {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err = Build(root, t.TempDir(), path, tests, faults)
+	program, err = Build(root, t.TempDir(), path, tests, all)
 	if err != nil {
 		t.Fatal(err)
 	}
