@@ -2,6 +2,7 @@ package leader
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,7 @@ func TestPlansByPredictions(t *testing.T) {
 			}
 			start()
 			waits := submitSpec(t, b, &pb.JobSpec{TimeLimitS: 36000, CpusPerTask: 8})
+			behind := submitSpec(t, b, &pb.JobSpec{TimeLimitS: 36000, CpusPerTask: 8})
 			before := l.Snapshot(b.View(), time.Now())
 			runs := before.Running[0]
 			plannedS := (runs.PlannedEndMS - runs.StartMS) / 1000
@@ -54,6 +56,11 @@ func TestPlansByPredictions(t *testing.T) {
 			promised := l.last.Load().planned(sched.JobID(waits))
 			if promised == nil || !promised.Sure || promised.StartMS != runs.StartMS+36_000_000 {
 				t.Errorf("%s: the first planned start is %+v", kind, promised)
+			}
+			for id, says := range map[uint32]bool{waits: false, behind: true} {
+				if overlay, _ := l.Overlay(id); overlay.EstimatedStartMS == 0 || strings.Contains(overlay.Detail, "predicted run times") != says {
+					t.Errorf("%s: job %d: %+v", kind, id, overlay)
+				}
 			}
 			time.Sleep(time.Until(l.NextPass()) + time.Millisecond)
 			after := l.Snapshot(b.View(), time.Now())
