@@ -222,6 +222,7 @@ unit: setup ## unit tests (as root they include real containers and cgroups)
 # Nothing is inlined there: that saves a fifth of all compiling with the race detector.
 RACE := -race -short -gcflags='all=-dwarf=false -l'
 race: setup ## the race detector over what runs concurrently
+	@contrib/setup/debian.sh postgres || echo "make race: continuing without PostgreSQL"
 	$(call GO_TEST,$(RACE_ONLY) $(RACE_TOO)) $(RACE) -timeout 10m
 	go test $(TEST_FLAGS) $(RACE) -run View ./ctld/state
 
@@ -232,10 +233,10 @@ left-out: setup ## those tests that make race left out, without the race detecto
 
 # Before a release, and behind a change of the state machine, the scheduler, the
 # log or the simulation.
-soak: build ## the tests of chance for longer: walks, damaged disks, simulated days and faults, chaos (an hour or so)
+soak: build ## the tests of chance for longer: walks, damaged disks, floods, simulated days and faults, chaos (an hour or so)
 	go vet -tags '$(TAGS)' ./...
 	go tool staticcheck -tags '$(TAGS)' ./...
-	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./test/sim/... ./test/traces) -timeout 3h -count 1
+	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./noded/network ./test/sim/... ./test/traces) -timeout 3h -count 1
 	@SOAK=1 $(MAKE) --no-print-directory machine
 	@SOAK=1 $(MAKE) --no-print-directory sim SEEDS=500
 	@$(MAKE) --no-print-directory chaos MINUTES=30
@@ -272,7 +273,7 @@ chaos-short: build ## the same for 30 seconds, as part of the tests
 	$(SUDO) .build/chaos -bin $(BIN) -length 30s -seed $(or $(SEED),0)
 
 chaos-proof: build ## break one protection after the other: the checker of make chaos must find each
-	@mkdir -p .build/proof
+	@mkdir -p .build/broken
 	@$(CHAOS)
 	$(SUDO) .build/proof -chaos .build/chaos -bin $(BIN) -tags '$(TAGS)'
 

@@ -84,6 +84,7 @@ func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool, rese
 		return nil, err
 	}
 	s := &survey{saved: saved, peers: peers, resets: resets, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	s.lookForFirst(pids)
 	for _, pid := range pids {
 		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 			return nil, err // a process that has ended is no obstacle
@@ -112,6 +113,9 @@ type survey struct {
 	resets    bool
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open
+	users     string         // the user namespace of process 1; "" = it is not known
+	depth     int            // in how many namespaces of processes that is
+	nests     bool           // a process in a container inside was found
 	terminals map[int]int    // pseudo terminals that are open: a process that has it
 }
 
@@ -121,7 +125,7 @@ func (s *survey) add(pid int, o Obstacle) {
 	if err != nil {
 		return
 	}
-	inside, err := numberInside(pid)
+	inside, err := s.numberOf(status)
 	if err != nil {
 		return
 	}
@@ -139,6 +143,7 @@ func (s *survey) process(pid int) error {
 	if tracer := status["TracerPid"]; tracer != "0" && tracer != "" {
 		s.add(pid, Obstacle{What: "is traced by another", Remedy: "end the debugger or tracer, or wait for its end"})
 	}
+	s.nested(pid)
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
 	if err != nil {

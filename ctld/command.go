@@ -33,7 +33,7 @@ Examples:
 Settings may also be in a TOML file (--config): name, data_dir, socket,
 listen, peer_listen, peer_advertise, join, certificates, election_timeout,
 metrics_listen, client_timeout, fence_command, audit, audit_file, backup_dir, backup_every,
-history_days, history_archive,
+history_days, history_archive, history_database,
 backup_keep, log_level, log_format. Partitions and everything else about the
 cluster is policy: see "gcontrol apply --help".`
 

@@ -68,6 +68,9 @@ type Config struct {
 	// are written before they are removed; "" = none.
 	HistoryDays    int    `toml:"history_days"`
 	HistoryArchive string `toml:"history_archive"`
+	// HistoryDatabase is the address of a PostgreSQL database for the history, as in
+	// postgres://gleaner@db.lab/gleaner; "" = a file in the data directory.
+	HistoryDatabase string `toml:"history_database"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 	// LogFormat is text or json.

@@ -14,7 +14,8 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// historyFile is the database of history, in the data directory.
+// historyFile is the database of history, in the data directory, unless the site has
+// another one.
 const historyFile = "history.db"
 
 // maxHistoryDays is a century.
@@ -28,13 +29,18 @@ func (c *Config) checkHistory() error {
 	if c.HistoryArchive != "" && !filepath.IsAbs(c.HistoryArchive) {
 		return fmt.Errorf("%w: history_archive = %.200q must be an absolute path", ErrConfig, c.HistoryArchive)
 	}
+	if c.HistoryDatabase != "" {
+		if err := history.CheckPostgres(c.HistoryDatabase); err != nil {
+			return fmt.Errorf("%w: history_database: %w", ErrConfig, err)
+		}
+	}
 	return nil
 }
 
 // newHistory makes what keeps this controller's database.
 func (s *Server) newHistory() *history.Keeper {
 	return history.New(s.cluster, otherDatabases{s.peers}, history.Options{
-		Path: filepath.Join(s.config.DataDir, historyFile), Keep: time.Duration(s.config.HistoryDays) * 24 * time.Hour,
+		Path: filepath.Join(s.config.DataDir, historyFile), URL: s.config.HistoryDatabase, Keep: time.Duration(s.config.HistoryDays) * 24 * time.Hour,
 		Archive: s.config.HistoryArchive, Logger: s.log,
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,25 @@ func TestPrivateRuns(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Second)
+		}
+	}
+}
+
+// TestHistorySettings: what cannot work is refused at the start, without a password.
+func TestHistorySettings(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{HistoryDatabase: "postgres://gleaner@db.lab/gleaner?sslmode=verify-full"}, ""},
+		{Config{HistoryDatabase: "mysql://gleaner:secret@db.lab/gleaner"}, "must begin with postgres://"},
+		{Config{HistoryDatabase: "postgres://gleaner:secret@db.lab/gleaner?sslmode=perhaps"}, "history_database"},
+		{Config{HistoryDays: -1}, "history_days"},
+		{Config{HistoryArchive: "old"}, "absolute"},
+	} {
+		err := c.config.checkHistory()
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
 		}
 	}
 }

@@ -120,6 +120,7 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { a.serveUsers(ctx) })
 	loops.Go(func() { every(ctx, triggersEvery, a.lookForTriggers) })
 	loops.Go(func() { every(ctx, boundEvery, a.boundGuests) })
+	loops.Go(func() { every(ctx, measureEvery, a.measureGPUs) })
 	loops.Go(func() { a.followMachine(ctx) })
 	loops.Go(func() { every(ctx, departEvery, func() { a.letGo() }) })
 	loops.Wait()

@@ -323,6 +323,7 @@ func (a *agent) ended(p *alloc, result *pb.AllocEnded) {
 			a.lookAtImages()
 		}
 	}
+	a.machine.use.tell(p.Key, result)
 	do := a.registry.Over(p.Alloc, result, last, timeNow())
 	a.noteGuest(p)
 	a.noteLeftOverLocked(p, nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strings"
 
 	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
@@ -58,23 +59,36 @@ func (f *configFile) checkNetwork(c *Config) error {
 	return nil
 }
 
-// findWayOut tries whether packets of jobs pass through this node, and answers what
-// supervisors are told.
+// TryWayOut finds out whether packets of jobs pass through this node, and which addresses
+// their jobs have. It tries twice: what the daemon finds at its start holds until the next
+// one, and a machine that stands still for two seconds is no firewall.
+func (c *NetworkConfig) TryWayOut() (network.Ranges, error) {
+	routes, err := network.Routes()
+	if err != nil {
+		return network.Ranges{}, err
+	}
+	ranges, err := network.ChooseRanges(c.Ranges, routes)
+	if err != nil {
+		return network.Ranges{}, err
+	}
+	if network.Try(ranges) == nil {
+		return ranges, nil
+	}
+	return ranges, network.Try(ranges)
+}
+
+// findWayOut answers what supervisors are told.
 func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
 	if c.Closed {
 		return bundle.Network{WhyNot: "network.way_out is none in this node's configuration"}
 	}
-	routes, err := network.Routes()
-	if err != nil {
-		return bundle.Network{WhyNot: err.Error()}
+	if err := network.Tidy(); err != nil {
+		log.Warn("the node passes on packets for jobs that are gone: see the error, and restart gnoded once it is mended", "error", err)
 	}
-	ranges, err := network.ChooseRanges(c.Ranges, routes)
-	if err == nil {
-		err = errors.Join(network.Tidy(), network.Try(ranges))
-	}
+	ranges, err := c.TryWayOut()
 	if err != nil {
 		log.Warn("jobs with a network of their own reach nothing outside of it: see the error for what would help", "error", err)
-		return bundle.Network{WhyNot: err.Error()}
+		return bundle.Network{WhyNot: strings.ReplaceAll(err.Error(), "\n", "; ")}
 	}
 	log.Info("jobs with a network of their own reach the outside through this node", "range", ranges.V4, "range6", ranges.V6)
 	return bundle.Network{Ranges: ranges}

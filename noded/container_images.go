@@ -77,7 +77,7 @@ func (a *agent) tendContainerImages(ctx context.Context, order *pb.TendImages) {
 		a.send(&pb.NodeMessage{What: &pb.NodeMessage_ImagesWord{ImagesWord: word}})
 	}
 	if !a.tends.all.TryAcquire(1) {
-		answer(&pb.ImagesWord{Done: true, Error: "the node does too much with container images at this moment: try again"})
+		answer(&pb.ImagesWord{Done: true, Busy: true, Error: "the node does too much with container images at this moment: try again"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, tendPatience)
@@ -93,7 +93,7 @@ func (a *agent) tendContainerImages(ctx context.Context, order *pb.TendImages) {
 		tell, silence := progressOf(answer)
 		word, err := a.doContainerImages(ctx, order, tell)
 		if err != nil {
-			word = &pb.ImagesWord{Error: err.Error()}
+			word = &pb.ImagesWord{Error: err.Error(), Busy: errors.Is(err, errBusy)}
 		}
 		silence()
 		word.Done = true
@@ -134,10 +134,13 @@ func progressOf(answer func(*pb.ImagesWord)) (tell func(string), silence func())
 	return tell, func() { cancel(); repeating.Wait() }
 }
 
+// errBusy is returned for an order that would be one too many at the same time.
+var errBusy = errors.New("the node pulls or examines other container images at this moment: try again in some minutes")
+
 func (a *agent) doContainerImages(ctx context.Context, order *pb.TendImages, tell func(string)) (*pb.ImagesWord, error) {
 	if order.Verb == pb.ImagesVerb_IMAGES_VERB_PULL || order.Verb == pb.ImagesVerb_IMAGES_VERB_VERIFY {
 		if !a.tends.heavy.TryAcquire(1) {
-			return nil, errors.New("the node pulls or examines other container images at this moment: try again in some minutes")
+			return nil, errBusy
 		}
 		defer a.tends.heavy.Release(1)
 	}

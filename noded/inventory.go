@@ -48,10 +48,12 @@ type machine struct {
 	tmp      tmpDisk
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
+	wayOut   bundle.Network
 	parks    *parkTimes
 	traffic  *guestTraffic
 	io       *guestIO
 	power    *guestPower // nil = nothing bounds what GPUs draw
+	use      *gpuUse     // nil = nothing measures what jobs use of GPUs
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -162,6 +164,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		TmpPerCpuBytes:  m.tmp.perCPU,
 		TmpUnbounded:    m.tmp.unbounded,
 	}
+	inventory.NoWayOut = registry.Words(m.wayOut.WhyNot)
 	if m.traffic != nil {
 		inventory.BoundsNetwork, inventory.NoNetworkBound = m.traffic.limit != nil, registry.Words(m.traffic.whyNot)
 	}

@@ -85,8 +85,10 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	}
 	machine.parks = readParkTimes(config.StateDir, log)
 	machine.power = readGuestPower(source, config.StateDir, log)
+	machine.use = newGPUUse(source, config.CgroupParent, log)
 	saving := machine.findEngine(ctx, log)
-	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving, network: findWayOut(&config.Network, log), nodeCPUs: machine.cpus(), tmp: machine.tmp}, uuid.NewString(), log)
+	machine.wayOut = findWayOut(&config.Network, log)
+	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving, network: machine.wayOut, nodeCPUs: machine.cpus(), tmp: machine.tmp}, uuid.NewString(), log)
 	agent.checkRoom()
 	agent.adoptOwned(config.StateDir)
 	agent.adopt(ctx)

@@ -239,6 +239,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	depends, never := set.Bool("depends", false, ""), set.Bool("never", false, "")
 	required, excluded, features := set.String("w", "", ""), set.String("x", "", ""), set.String("C", "", "")
 	gpus := set.String("gpus", "", "")
+	pulls := set.Bool("pulls", false, "its container image comes to nodes")
 	goesOn := set.String("image", "", "the nodes that can resume it, or none")
 	timeMin := set.Uint("time-min", 0, "")
 	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
@@ -281,7 +282,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	if *deadline != 0 {
 		job.DeadlineMS = d.snapshot.NowMS + *deadline*1000
 	}
-	job.Owner = d.ownerNamed(*owner)
+	job.Owner, job.Pulls = d.ownerNamed(*owner), *pulls
 	if *goesOn != "" {
 		job.Image, job.NowhereToResume = 1, *goesOn == "none"
 		r.AmongNodes, r.MinNodes, r.MaxNodes = list(*goesOn), 1, 1

@@ -2,7 +2,7 @@ package sched
 
 // eligible reports whether only a lack of resources keeps a job from starting,
 // and if something else does, what: a hold, its begin time, jobs that it waits
-// for, its deadline.
+// for, its deadline, its container image.
 func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 	switch {
 	case job.Held != NotHeld:
@@ -19,6 +19,8 @@ func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 		return job.Reservation, false
 	case job.NowhereToResume:
 		return ReasonImage, false
+	case job.Pulls:
+		return ReasonImagePull, false
 	}
 	return ReasonNone, true
 }

@@ -36,6 +36,7 @@ const (
 	ReasonReservation        // its reservation has not begun, or is too short
 	ReasonReservationDeleted // there is no reservation that it may use
 	ReasonClosed             // its nodes are closed to it now, and will not be: see Shape.Closed
+	ReasonImagePull          // its container image comes to nodes first
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -69,6 +70,7 @@ var reasonWords = [...]struct {
 	ReasonReservation:        {"Reservation", 0},
 	ReasonReservationDeleted: {"ReservationDeleted", 0},
 	ReasonClosed:             {"ReqNodeNotAvail", 6},
+	ReasonImagePull:          {"ImagePull", 0},
 
 	ReasonDependencyNeverSatisfied: {"DependencyNeverSatisfied", 0},
 }

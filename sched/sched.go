@@ -149,6 +149,8 @@ type Job struct {
 	Owner int32
 
 	NowhereToResume bool
+	// Pulls: its container image comes to nodes, and it waits for that without them.
+	Pulls bool
 	// Throttled says that the array has more tasks than Tasks.
 	Throttled  bool
 	Held       Hold

@@ -17,9 +17,9 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	if len(p.starts) == 0 && len(s.Running) == 0 && len(s.Promises.Planned) > 0 && !p.waitsForTime() {
 		// Nothing ends that would bring another pass, so what was planned is not waited
 		// for if something can start without it.
-		anew := s
-		anew.Promises = Promises{}
-		if again := planned(&anew, memo, priorities); len(again.starts) > 0 {
+		second := s
+		second.Promises = Promises{}
+		if again := planned(&second, memo, priorities); len(again.starts) > 0 {
 			p.release()
 			p = again
 			p.promised.voidBy = Moved{By: MovedByPriority, Job: p.starts[0].Job}

@@ -48,6 +48,8 @@ func (c *copier) copy(ctx context.Context, one spec.Staging) error {
 	c.said = time.Time{}
 	var err error
 	switch {
+	case strings.HasPrefix(one.Target, spec.SubmitScheme+"://"):
+		err = c.awaitFetch(ctx, one)
 	case one.Out:
 		err = c.sendAway(ctx, one)
 	case strings.HasPrefix(one.Source, spec.SubmitScheme+"://"):

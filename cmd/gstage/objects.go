@@ -137,6 +137,9 @@ func (c *copier) fetchObjects(ctx context.Context, u *url.URL, target string) er
 }
 
 func (c *copier) fetchObject(ctx context.Context, from *object, root *os.Root, name, wanted string) error {
+	if hasSum(root, name, wanted) {
+		return nil
+	}
 	f, err := makeInto(root, name)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -52,11 +53,32 @@ func (c *copier) fetch(ctx context.Context, one spec.Staging) error {
 		return err
 	}
 	defer root.Close()
+	if hasSum(root, name, wantedSum(u)) {
+		return nil
+	}
 	f, err := makeInto(root, name)
 	if err != nil {
 		return err
 	}
 	return f.finish(c.download(ctx, newWebFile(u), f.part, wantedSum(u)))
+}
+
+// hasSum reports whether a file is there with the sum that the user says: of a run that was
+// requeued, or of another job, if the target is shared.
+func hasSum(root *os.Root, name, wanted string) bool {
+	if wanted == "" {
+		return false
+	}
+	same := false
+	_ = withFile(func() (*os.File, error) {
+		return root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	}, name, func(file *os.File, _ string, _ int64) error {
+		sum := sha256.New()
+		_, err := io.Copy(sum, file)
+		same = err == nil && checkSum(sum, wanted) == nil
+		return nil
+	})
+	return same
 }
 
 // wantedSum is what the user says of a file: #sha256=HEX behind the URL; "" = nothing.

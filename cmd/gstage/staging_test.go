@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +24,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint/store/s3/s3test"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 func noise(n int) []byte {
@@ -94,9 +97,14 @@ func TestConnectionsThatBreak(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "deep/down/f")
 	newTest(nil).mustCopy(t, in(server.URL+"/f#sha256="+sumOf(data), target))
 	mustHave(t, target, data)
+	newTest(nil).mustCopy(t, in(server.URL+"/f#sha256="+sumOf(data), target)) // it is there
 	if asked.Load() != 3 || sent.Load() != 300_000 {
 		t.Errorf("%d requests sent %d bytes", asked.Load(), sent.Load())
 	}
+	asked.Store(0)
+	write(t, target, append(noise(299_999), 1)) // another file of its size
+	newTest(nil).mustCopy(t, in(server.URL+"/f#sha256="+sumOf(data), target))
+	mustHave(t, target, data)
 	asked.Store(0)
 	changed = true
 	newTest(nil).mustCopy(t, in(server.URL+"/f", target))
@@ -338,5 +346,42 @@ func TestFromTheSubmittingHost(t *testing.T) {
 	cancel()
 	if err := c.copy(ctx, in("submit://host/home/a/f", dir+"/in/")); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Error(err)
+	}
+}
+
+// TestResultsWaitToBeFetched: whoever has fetched them says so.
+func TestResultsWaitToBeFetched(t *testing.T) {
+	dir := t.TempDir()
+	c := newCopier(func(name string) string {
+		return map[string]string{"GLEANER_STEP_SOCKET": dir + "/steps", "SLURM_JOB_ID": "7"}[name]
+	})
+	one := spec.Staging{Source: dir + "/results/", Target: "submit://login/home/ann/results", Out: true}
+	if err := c.copy(t.Context(), one); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("results that there are not: %v", err)
+	}
+	if err := os.Mkdir(dir+"/results", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.copy(t.Context(), one) }()
+	said := dir + "/" + step.StagingFile
+	prototest.Eventually(t, "it is said what to type", func() bool {
+		text, _ := os.ReadFile(said)
+		return strings.Contains(string(text), step.AwaitsFetch+one.Source+": type on login: gcp -r 7:"+dir+"/results/ /home/ann/results")
+	})
+	write(t, dir+"/"+step.FetchedFile(dir+"/other"), nil)
+	select {
+	case err := <-done:
+		t.Fatalf("it is over though only another was fetched: %v", err)
+	case <-time.After(2 * lookAgain):
+	}
+	write(t, dir+"/"+step.FetchedFile(dir+"/results"), nil)
+	if err := prototest.Receive(t, "the end", done); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := c.copy(ctx, spec.Staging{Source: said, Target: "submit://login/home/ann/s", Out: true}); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Fatalf("interrupted: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and testing Gleaner needs in addition to Go and a C
 # compiler: the headers of libseccomp and SQLite, pkg-config, and for the tests nft, which cuts off
-# networks, and procps, which looks for leftovers of a job. Does nothing, and asks nothing, if they are
-# there.
+# networks, procps, which looks for leftovers of a job, and bubblewrap, which makes containers inside of
+# jobs. Does nothing, and asks nothing, if they are there.
 #
 #   debian.sh machine    what test/machine needs: qemu, and Debian's kernel,
 #                        which is unpacked into the cache, not installed
@@ -10,6 +10,8 @@
 #                        if this machine's does not work; part of the above
 #   debian.sh programs   the small programs that make migrations moves, if missing
 #   debian.sh slurm      Slurm for make bench, in a separate folder
+#   debian.sh postgres   PostgreSQL for the tests of ctld/history, which start a server of
+#                        their own; no server is set up on this machine
 set -euo pipefail
 
 cannot() { echo "setup: $*" >&2; exit 1; }
@@ -75,8 +77,8 @@ case "${1-}" in
 '')
 	command -v go >/dev/null || cannot "go is missing: install Go 1.26 or later (https://go.dev/dl)"
 	command -v cc >/dev/null || command -v gcc >/dev/null || cannot "a C compiler is missing: apt-get install gcc libc6-dev"
-	if ! { command -v pkg-config && pkg-config --exists libseccomp sqlite3 && command -v pkill && PATH=$PATH:/usr/sbin command -v nft; } >/dev/null; then
-		install libseccomp-dev libsqlite3-dev pkg-config procps nftables
+	if ! { command -v pkg-config && pkg-config --exists libseccomp sqlite3 && command -v pkill && command -v bwrap && PATH=$PATH:/usr/sbin command -v nft; } >/dev/null; then
+		install libseccomp-dev libsqlite3-dev pkg-config procps nftables bubblewrap
 	fi
 	have_criu || as_root "$(dirname "$0")/criu.sh" || echo "setup: continuing without CRIU: jobs cannot be saved and moved on this machine" >&2
 	;;
@@ -101,11 +103,19 @@ programs)
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
 	[ "${#missing[@]}" -eq 0 ] || install "${missing[@]}"
 	;;
+postgres)
+	if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+		install postgresql-common
+		# Otherwise the package would set up a server, and start it with the machine.
+		as_root sed -ri 's/^#?(create_main_cluster) .*/\1 = false/' /etc/postgresql-common/createcluster.conf
+		install postgresql
+	fi
+	;;
 slurm)
 	shift
 	as_root "$(dirname "$0")/slurm.sh" "$@"
 	;;
 *)
-	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | slurm [FOLDER]]"
+	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | postgres | slurm [FOLDER]]"
 	;;
 esac

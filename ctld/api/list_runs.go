@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -83,8 +82,8 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 		return stream.Context().Err()
 	}
 	if err != nil {
-		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk", "error", err)
-		list.message.Notice = fmt.Sprintf("the history database of this controller cannot be read, only what ended lately is shown: see gcontrol status (%v)", err)
+		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk or server", "error", err)
+		list.message.Notice = "the history database of this controller cannot be read, only what ended lately is shown: see gcontrol status"
 	} else if through < view.HistoryTrimmed() {
 		list.message.Notice = "the history database of this controller has not copied all yet: runs may be missing, ask again later"
 	}

@@ -40,7 +40,7 @@ func benchRows(b *testing.B, from, count int, nowMS int64) []Row {
 
 // BenchmarkPut: how many runs a second are taken, 1000 in a transaction that is synced.
 func BenchmarkPut(b *testing.B) {
-	database, err := Open(filepath.Join(b.TempDir(), "history.db"))
+	database, err := OpenSQLite(filepath.Join(b.TempDir(), "history.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func BenchmarkPut(b *testing.B) {
 			next += 1 << 20
 			rows[i].At = next
 		}
-		if err := database.Put(context.Background(), rows, next); err != nil {
+		if err := database.Put(context.Background(), 0, next, rows); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func BenchmarkPut(b *testing.B) {
 
 // BenchmarkLastWeek: a user's runs of the last week, among a million.
 func BenchmarkLastWeek(b *testing.B) {
-	database, err := Open(filepath.Join(b.TempDir(), "history.db"))
+	database, err := OpenSQLite(filepath.Join(b.TempDir(), "history.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func BenchmarkLastWeek(b *testing.B) {
 	now := time.Now().UnixMilli()
 	for from := 0; from < 1_000_000; from += 10_000 {
 		rows := benchRows(b, from, 10_000, now)
-		if err := database.Put(context.Background(), rows, rows[len(rows)-1].At); err != nil {
+		if err := database.Put(context.Background(), 0, rows[len(rows)-1].At, rows); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -81,14 +82,22 @@ func (o *others) CopyHistory(ctx context.Context, after state.Position) ([]Row, 
 }
 
 func newKeeper(t *testing.T, c *cluster, from *others) *Keeper {
+	return newKeeperOf(t, c, from, "")
+}
+
+// newKeeperOf is one whose database is on a server, if a URL says so.
+func newKeeperOf(t *testing.T, c *cluster, from *others, url string) *Keeper {
 	if from == nil {
 		from = &others{}
 	}
-	k := New(c, from, Options{Path: filepath.Join(t.TempDir(), "history.db"), Logger: slog.New(slog.DiscardHandler)})
-	k.atOnce = 100
+	k := New(c, from, Options{Path: filepath.Join(t.TempDir(), "history.db"), URL: url, Logger: slog.New(slog.DiscardHandler)})
+	k.atOnce = 20
 	t.Cleanup(k.close)
 	return k
 }
+
+// sqlite is the file of a Keeper that has one.
+func sqlite(k *Keeper) *SQLite { return k.database.(*SQLite) }
 
 func mustWork(t *testing.T, k *Keeper) {
 	t.Helper()
@@ -125,14 +134,19 @@ func wants(t *testing.T, k *Keeper, view *state.View) {
 
 // TestEndedRunsArrive: each once, also if all is written again by a Keeper that was
 // killed before it noted that; and in the order in which readers want them.
-func TestEndedRunsArrive(t *testing.T) {
+func TestEndedRunsArrive(t *testing.T) { endedRunsArrive(t, "") }
+
+func endedRunsArrive(t *testing.T, url string) {
 	c := newCluster(t)
-	k := newKeeper(t, c, nil)
-	c.end(210)
+	k := newKeeperOf(t, c, nil, url)
+	c.end(60)
 	mustWork(t, k)
 	wants(t, k, c.View())
+	all := dump(t, k)
+	if err := k.database.Put(context.Background(), 0, all[len(all)-1].At, all); err != nil { // as if all were new
+		t.Fatal(err)
+	}
 	c.end(3)
-	k.through.Store(0) // as if all that had been written were new
 	mustWork(t, k)
 	wants(t, k, c.View())
 	k.close()
@@ -149,8 +163,20 @@ func TestEndedRunsArrive(t *testing.T) {
 		last, count = id, count+1
 		return nil
 	})
-	if err != nil || through != k.Through() || count < 50 {
+	if err != nil || through != k.Through() || count < 15 {
 		t.Errorf("%d runs through %d: %v", count, through, err)
+	}
+	for what, want := range map[*Choice]int{
+		{Jobs: []uint32{5, 7}}: 2, {Jobs: []uint32{5}, Users: []string{"u0"}}: 1, {Jobs: []uint32{5}, Users: []string{"u1"}}: 0, {Users: []string{"nobody'; --"}}: 0,
+		{}: 63, {SinceMS: 1}: 63, {UntilMS: 1}: 0, {SinceMS: 1 << 60}: 0,
+	} {
+		got := 0
+		if _, err := k.Read(context.Background(), *what, ^state.Position(0)>>1, func(state.Position, *pb.PastRun) error { got++; return nil }); err != nil || got != want {
+			t.Errorf("%+v: %d runs and %v, want %d", *what, got, err, want)
+		}
+	}
+	if err := k.database.Put(context.Background(), k.Through()+1, k.Through()+2, nil); !errors.Is(err, ErrBehind) {
+		t.Errorf("the watermark would leave a gap: %v", err)
 	}
 }
 
@@ -159,11 +185,12 @@ func TestEndedRunsArrive(t *testing.T) {
 func TestDatabaseThatTakesNothing(t *testing.T) {
 	c := newCluster(t)
 	k := newKeeper(t, c, nil)
+	k.atOnce = 100 // more than what a full disk has room for
 	c.end(5)
 	mustWork(t, k)
 	refuses := func(how string) {
 		t.Helper()
-		c.end(400)
+		c.end(150)
 		limited, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
 		if err := k.work(limited); err == nil {
@@ -191,14 +218,14 @@ func TestDatabaseThatTakesNothing(t *testing.T) {
 	wants(t, k, c.View())
 
 	var pages int
-	if err := k.database.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+	if err := sqlite(k).write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.database.write.Exec(fmt.Sprintf("PRAGMA max_page_count=%d", pages+2)); err != nil {
+	if _, err := sqlite(k).write.Exec(fmt.Sprintf("PRAGMA max_page_count=%d", pages+2)); err != nil {
 		t.Fatal(err)
 	}
 	refuses("full")
-	if _, err := k.database.write.Exec("PRAGMA max_page_count=1000000"); err != nil {
+	if _, err := sqlite(k).write.Exec("PRAGMA max_page_count=1000000"); err != nil {
 		t.Fatal(err)
 	}
 	mustWork(t, k)
@@ -220,27 +247,9 @@ func TestDatabaseThatTakesNothing(t *testing.T) {
 // is made equal to another one, byte for byte; and one that is damaged likewise. As long
 // as a controller does not answer it waits; if none has the runs it goes on.
 func TestGapIsCopied(t *testing.T) {
-	c := newCluster(t)
-	first := newKeeper(t, c, nil)
-	c.end(207)
-	mustWork(t, first)
-	c.apply(state.TrimHistory{Through: first.Through()})
-	c.end(3)
-	mustWork(t, first)
-	if runs, _, _ := c.View().HistorySize(); runs != 3 {
-		t.Fatalf("%d runs are left in the outbox", runs)
-	}
-	from := &others{keepers: []*Keeper{first}}
-	second := newKeeper(t, c, from)
-	mustWork(t, second)
-	equal := func() {
-		t.Helper()
-		if diff := cmp.Diff(dump(t, first), dump(t, second)); diff != "" || first.Through() != second.Through() {
-			t.Errorf("through %d and %d: %.2000s", first.Through(), second.Through(), diff)
-		}
-	}
-	equal()
-
+	first, second := gapIsCopied(t, "")
+	c := first.source.(*cluster)
+	equal := func() { t.Helper(); wantEqual(t, first, second) }
 	second.close()
 	file, err := os.OpenFile(second.options.Path, os.O_WRONLY, 0)
 	if err != nil {
@@ -280,10 +289,79 @@ func TestGapIsCopied(t *testing.T) {
 	}
 }
 
-// TestOldRunsAreArchived: what is purged is in the archive, whole.
-func TestOldRunsAreArchived(t *testing.T) {
+// TestTornPage: a damaged page that nobody writes to is found by who reads it. Then the
+// database is copied from another one; where there is none, the rest stays readable.
+func TestTornPage(t *testing.T) {
+	first, second := gapIsCopied(t, "")
+	second.close()
+	text, err := os.ReadFile(second.options.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The page of a run in the middle, as a leaf of the table of runs.
+	middle := dump(t, first)[20].Run
+	at := bytes.Index(text, middle) / 4096 * 4096
+	if at <= 0 {
+		t.Fatal("the run is in no page")
+	}
+	copy(text[at:], bytes.Repeat([]byte{0xa5}, 4096))
+	if err := os.WriteFile(second.options.Path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func() error {
+		_, err := second.Read(context.Background(), Choice{}, second.Through(), func(state.Position, *pb.PastRun) error { return nil })
+		return err
+	}
+	from := second.others
+	second.others = &others{}
+	mustWork(t, second)
+	if err := read(); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("the damage was read as %v", err)
+	}
+	mustWork(t, second) // it is alone, and goes on
+	second.others = from
+	if err := second.work(context.Background()); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("it goes on with a damaged database: %v", err)
+	}
+	second.setAside()
+	mustWork(t, second)
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	wantEqual(t, first, second)
+}
+
+// gapIsCopied: what the outbox does not have any more comes from another controller.
+func gapIsCopied(t *testing.T, url string) (first, second *Keeper) {
 	c := newCluster(t)
-	k := newKeeper(t, c, nil)
+	first = newKeeper(t, c, nil)
+	c.end(47)
+	mustWork(t, first)
+	c.apply(state.TrimHistory{Through: first.Through()})
+	c.end(3)
+	mustWork(t, first)
+	if runs, _, _ := c.View().HistorySize(); runs != 3 {
+		t.Fatalf("%d runs are left in the outbox", runs)
+	}
+	second = newKeeperOf(t, c, &others{keepers: []*Keeper{first}}, url)
+	mustWork(t, second)
+	wantEqual(t, first, second)
+	return first, second
+}
+
+func wantEqual(t *testing.T, first, second *Keeper) {
+	t.Helper()
+	if diff := cmp.Diff(dump(t, first), dump(t, second)); diff != "" || first.Through() != second.Through() {
+		t.Errorf("through %d and %d: %.2000s", first.Through(), second.Through(), diff)
+	}
+}
+
+// TestOldRunsAreArchived: what is purged is in the archive, whole.
+func TestOldRunsAreArchived(t *testing.T) { oldRunsAreArchived(t, "") }
+
+func oldRunsAreArchived(t *testing.T, url string) {
+	c := newCluster(t)
+	k := newKeeperOf(t, c, nil, url)
 	c.end(10)
 	mustWork(t, k)
 	k.options.Keep, k.options.Archive = time.Hour, filepath.Join(t.TempDir(), "old")
@@ -332,7 +410,7 @@ func TestNewerDatabaseIsLeftAlone(t *testing.T) {
 	k := newKeeper(t, c, nil)
 	c.end(1)
 	mustWork(t, k)
-	if _, err := k.database.write.Exec(fmt.Sprint("PRAGMA user_version = ", schemaVersion+1)); err != nil {
+	if _, err := sqlite(k).write.Exec(fmt.Sprint("PRAGMA user_version = ", schemaVersion+1)); err != nil {
 		t.Fatal(err)
 	}
 	k.close()
@@ -355,7 +433,7 @@ func TestQuestionsUseAnIndex(t *testing.T) {
 		"an account's": {Accounts: []string{"a"}, SinceMS: 5}, "the latest": {SinceMS: 5},
 	} {
 		text, arguments := choice.sql(1 << 40)
-		rows, err := k.database.read.Query("EXPLAIN QUERY PLAN "+text, arguments...)
+		rows, err := sqlite(k).read.Query("EXPLAIN QUERY PLAN "+text, arguments...)
 		if err != nil {
 			t.Fatal(err)
 		}

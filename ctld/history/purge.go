@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,7 +25,7 @@ const (
 
 // purge removes the runs that are older than is wanted, after they were written to the
 // archive, if there is one.
-func (k *Keeper) purge(ctx context.Context, database *Database) error {
+func (k *Keeper) purge(ctx context.Context, database store) error {
 	if k.options.Keep == 0 || time.Since(k.purged) < purgeEvery {
 		return nil
 	}
@@ -41,52 +42,42 @@ func (k *Keeper) purge(ctx context.Context, database *Database) error {
 	}
 }
 
-// Purge removes the oldest runs that ended before a time, at most so many, and returns how
-// many. With an archive they are written there first, durably: a run may be there twice
-// after a crash, and is never gone from both.
-func (d *Database) Purge(ctx context.Context, beforeMS int64, most int, archive string) (int, error) {
-	gone := 0
-	err := d.change(ctx, func(tx *sql.Tx) error {
-		rows, err := oldest(ctx, tx, beforeMS, most)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		if archive != "" {
-			if err := writeArchive(archive, rows); err != nil {
-				return err
-			}
-		}
-		remove, err := tx.PrepareContext(ctx, "DELETE FROM runs WHERE at = ?")
-		if err != nil {
-			return err
-		}
-		defer remove.Close()
-		for i := range rows {
-			if _, err := remove.ExecContext(ctx, int64(rows[i].At)); err != nil {
-				return err
-			}
-		}
-		gone = len(rows)
-		return nil
+// Purge implements store.
+func (d *SQLite) Purge(ctx context.Context, beforeMS int64, most int, archive string) (gone int, err error) {
+	err = d.change(ctx, func(tx *sql.Tx) error {
+		gone, err = purge(ctx, tx, archive, "DELETE FROM runs WHERE at = ?",
+			"SELECT at, run FROM runs WHERE end_ms < ? ORDER BY end_ms, at LIMIT ?", beforeMS, most)
+		return err
 	})
 	return gone, err
 }
 
-func oldest(ctx context.Context, tx *sql.Tx, beforeMS int64, most int) ([]Row, error) {
-	found, err := tx.QueryContext(ctx, "SELECT at, run FROM runs WHERE end_ms < ? ORDER BY end_ms, at LIMIT ?", beforeMS, most)
+// purge archives and removes the rows that a question finds.
+func purge(ctx context.Context, tx *sql.Tx, archive, remove, question string, arguments ...any) (int, error) {
+	found, err := tx.QueryContext(ctx, question, arguments...)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer found.Close()
-	var rows []Row
-	for found.Next() {
-		var row Row
-		if err := found.Scan(&row.At, &row.Run); err != nil {
-			return nil, err
+	rows, err := some(found, math.MaxInt)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	if archive != "" {
+		if err := writeArchive(archive, rows); err != nil {
+			return 0, err
 		}
-		rows = append(rows, row)
 	}
-	return rows, found.Err()
+	gone, err := tx.PrepareContext(ctx, remove)
+	if err != nil {
+		return 0, err
+	}
+	defer gone.Close()
+	for i := range rows {
+		if _, err := gone.ExecContext(ctx, int64(rows[i].At)); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), nil
 }
 
 // writeArchive adds runs to the file of today: lines of JSON, compressed. gzip files may

@@ -2,12 +2,9 @@ package history
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -41,32 +38,17 @@ func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, u
 	if database == nil {
 		return 0, ErrAway
 	}
-	return through, database.Read(ctx, choice, through, use)
+	return through, k.noteTorn(database.Read(ctx, choice, through, use))
 }
 
-// Read is that of Keeper.
-func (d *Database) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
+// Read implements store.
+func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
 	text, arguments := choice.sql(through)
 	rows, err := d.read.QueryContext(ctx, text, arguments...)
 	if err != nil {
 		return classify(err)
 	}
-	defer rows.Close()
-	var raw sql.RawBytes
-	for rows.Next() {
-		var at state.Position
-		if err := rows.Scan(&at, &raw); err != nil {
-			return classify(err)
-		}
-		run := new(pb.PastRun)
-		if err := proto.Unmarshal(raw, run); err != nil {
-			return errors.Join(ErrDamaged, err)
-		}
-		if err := use(at, run); err != nil {
-			return err
-		}
-	}
-	return classify(rows.Err())
+	return classify(pass(rows, use))
 }
 
 // sql is the choice as a question. A list is one argument, as JSON: the number of
@@ -126,21 +108,28 @@ func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.P
 	if database == nil {
 		return nil, 0, ErrAway
 	}
+	rows, complete, err := copyOf(ctx, database, after, through, k.atOnce)
+	return rows, complete, k.noteTorn(err)
+}
+
+// copyOf are rows of a database behind a position, and up to where they are complete.
+func copyOf(ctx context.Context, database store, after, through state.Position, atOnce int) ([]Row, state.Position, error) {
 	if through <= after {
 		return nil, 0, nil
 	}
-	rows, err := database.After(ctx, after, k.atOnce, bytesAtOnce/2)
+	rows, err := database.After(ctx, after, atOnce, bytesAtOnce/2)
 	if err != nil {
 		return nil, 0, err
 	}
+	full := len(rows) == atOnce || sizeOf(rows) >= bytesAtOnce/2
 	for len(rows) > 0 && rows[len(rows)-1].At > through {
 		rows = rows[:len(rows)-1]
+		full = false
 	}
-	complete := through
-	if bytes := sizeOf(rows); len(rows) == k.atOnce || bytes >= bytesAtOnce/2 {
-		complete = rows[len(rows)-1].At
+	if full {
+		through = rows[len(rows)-1].At
 	}
-	return rows, complete, nil
+	return rows, through, nil
 }
 
 func sizeOf(rows []Row) int {

@@ -52,6 +52,7 @@ type Leader struct {
 	keeping  sync.Mutex // held while nodes are told which images are needed, or that a save is known
 	restores *restores
 	copies   *copies
+	pulls    *pulls
 	asksWake chan struct{} // some node has to be asked whether it can restore an image
 
 	opening    sync.Mutex // held while the term is being opened
@@ -84,6 +85,7 @@ func New(cluster Cluster, fence []string, log *slog.Logger) *Leader {
 		reports:      make(chan report, maxReportsWaiting),
 		restores:     newRestores(),
 		copies:       newCopies(),
+		pulls:        newPulls(),
 		asksWake:     make(chan struct{}, 1),
 	}
 	l.sessions = session.NewRegistry(l.NodeReported)

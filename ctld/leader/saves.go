@@ -170,6 +170,7 @@ func (l *Leader) told(view *state.View, now time.Time) state.NodeReports {
 		Restorable: func(job *state.Job, image *state.Image) []string {
 			return l.restores.nodes(l.sessions, view, job, image, now)
 		},
+		Pulls: func(job *state.Job) (bool, []string) { return l.pulls.of(l.sessions, job, l.clock()) },
 	}
 }
 
@@ -267,6 +268,8 @@ func (l *Leader) OverlaySaved(job *state.Job, overlay *state.Overlay) {
 		view, now := l.cluster.View(), l.clock()
 		if image := view.NextImage(job, logTime(view, now)); image != nil && overlay.Reason != "" {
 			overlay.Detail = join(overlay.Detail, l.restores.sentence(l.sessions, view, job, image, now))
+		} else if job.MayPullFirst() {
+			l.pulls.tell(l.sessions, job, overlay, now)
 		}
 	}
 }

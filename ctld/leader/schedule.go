@@ -118,6 +118,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *Memo) bool {
 	byTime := earlier(earlier(l.hoursMS, view.ReclaimsEndMS()), view.ReservationsChangeMS(now.UnixMilli()))
 	l.nextPass.Store(byTime)
 	view = l.endLate(ctx, view, now)
+	l.pullOn(ctx, view)
 	if !view.Wants() {
 		l.last.Store(nil)
 		return true
@@ -135,12 +136,14 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *Memo) bool {
 	took := time.Since(begin)
 	l.metrics.pass.Observe(took.Seconds())
 	l.work.Pass(begin, took, len(snapshot.Waiting))
+	l.pullEarly(ctx, view, &snapshot, &plan.Promises)
 	l.work.Add(tally.Jobs{Backfilled: backfilled(&snapshot, &plan)})
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", took)
 	if len(plan.Starts)+len(plan.Preemptions)+len(plan.Continues) == 0 {
 		return true
 	}
-	done := l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
+	starts, pulling := l.pullFirst(ctx, view, state.PlanToCommand(&snapshot, &plan).Starts)
+	done := l.place(ctx, starts) || pulling
 	done = l.continueJobs(ctx, view, &plan) || done
 	return l.preempt(ctx, view, &snapshot, &plan) || done
 }

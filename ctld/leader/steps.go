@@ -16,6 +16,7 @@ func (l *Leader) End() {
 	l.power.forget()
 	l.restores.forget()
 	l.copies.forget()
+	l.pulls.forget()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leadership, l.fencing = leadership{}, nil

@@ -40,7 +40,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"def_mem_per_cpu": "2G", "def_mem_per_gpu": "", "allow_root_jobs": main.AllowRootJobs, "lease_action": main.LeaseAction,
 			"allow_groups": []any{}, "allow_accounts": []any{}, "allow_qos": []any{},
 			"priority_job_factor": int64(main.jobFactor()), "tres_billing_weights": "", "qos": main.QOS,
-			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "", "network": "", "network_allow": []any{}, "network_rate": "", "bf_checkpoint": main.BfCheckpoint,
+			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "", "network": "", "network_allow": []any{}, "network_rate": "", "bf_checkpoint": main.BfCheckpoint, "nested_containers": main.NestedContainers,
 		}},
 		"priority": map[string]any{
 			"weight_age": int64(p.Priority.WeightAge), "weight_assoc": int64(p.Priority.WeightAssociation),

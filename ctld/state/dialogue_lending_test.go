@@ -23,7 +23,7 @@ var lendWords = []struct{ word, setting string }{
 	{"notice", "notice_ms"}, {"unbounded", "unbounded"}, {"hours", "hours"}, {"zone", "time_zone"}, {"gpus", "gpu_percent"}, {"accounts", "accounts"},
 	{"parked", "parked_memory_bytes"}, {"memory", "guest_memory_bytes"}, {"tmp", "guest_tmp_bytes"}, {"max-time", "max_unsaved_s"},
 	{"triggers", "triggers"}, {"quiet", "quiet_s"}, {"else", "elsewhere"},
-	{"guests", "network"}, {"reach", "network_allow"}, {"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"}, {"allow", "image_rules"},
+	{"guests", "network"}, {"reach", "network_allow"}, {"network", "guest_network_bytes"}, {"power", "guest_power_watts"}, {"io", "guest_io_bytes"}, {"allow", "image_rules"}, {"nested", "nested_containers"},
 }
 
 func (d *dialogue) lend(a arguments) SetLending {
@@ -40,6 +40,7 @@ func (d *dialogue) lend(a arguments) SetLending {
 			c.Names = append(c.Names, word)
 		}
 	}
+	c.Lending.Nested = a.values["nested"] == "yes"
 	c.Lending.Network = networkRuleOf(a.values["guests"])
 	if list := a.values["reach"]; list != "" {
 		c.Lending.Allow = allowOf(strings.Split(list, ","))
@@ -96,11 +97,15 @@ func lentText(name string, l *pb.Lending) string {
 	if l.Network != "" || len(l.NetworkAllow) > 0 {
 		bounds += fmt.Sprintf(" guests %q allow %v", l.Network, l.NetworkAllow)
 	}
+	if l.NestedContainers {
+		bounds += " nested"
+	}
 	return fmt.Sprintf("%s of %q by %q: notice %d unbounded %v hours %q zone %q gpus %d%% accounts %v parked %d memory %d tmp %d max-time %d triggers %v quiet %d%s\n",
 		name, l.Owner, l.By, l.NoticeMs, l.Unbounded, l.Hours, l.TimeZone, l.GpuPercent, l.Accounts, int64(l.ParkedMemoryBytes), int64(l.GuestMemoryBytes), int64(l.GuestTmpBytes), int32(l.MaxUnsavedS), l.Triggers, l.QuietS, bounds)
 }
 
-// networks shows which network jobs have, and where their orders let them connect to.
+// networks shows which network jobs have, where their orders let them connect to, and
+// whether they may make containers of their own.
 func (d *dialogue) networks() string {
 	v := d.state.View()
 	var out strings.Builder
@@ -113,6 +118,9 @@ func (d *dialogue) networks() string {
 					d.t.Fatal(err)
 				}
 				fmt.Fprintf(&out, " on %s: %s %s %v", order.Node, strings.TrimPrefix(order.Spec.Network.String(), "NETWORK_"), order.Network, order.Outside.GetAllow())
+				if order.NestedContainers {
+					out.WriteString(" nested")
+				}
 			}
 		}
 		out.WriteString("\n")

@@ -22,6 +22,7 @@ func (d *dialogue) policy(a arguments) Command {
 		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}
 		for _, flag := range pieces[2:] {
 			p.AllowRootJobs = p.AllowRootJobs || flag == "root"
+			p.NestedContainers = p.NestedContainers || flag == "nested"
 			p.Up = p.Up && flag != "down"
 			if whose, found := strings.CutPrefix(flag, "exclusive-"); found {
 				p.Exclusive = whose

@@ -42,8 +42,10 @@ type Lending struct {
 	Network NetworkRule `cbor:"18,keyasint,omitempty"`
 	// Allow is where guests with a network of their own may connect to, as in Outside.
 	Allow []string `cbor:"19,keyasint,omitempty"`
-	By    string   `cbor:"20,keyasint,omitempty"`
-	AtMS  int64    `cbor:"21,keyasint"`
+	// Nested: see tables.nestedOn.
+	Nested bool   `cbor:"700,keyasint,omitempty"`
+	By     string `cbor:"20,keyasint,omitempty"`
+	AtMS   int64  `cbor:"21,keyasint"`
 }
 
 // NoLimit is the amount that bounds nothing.
@@ -89,6 +91,7 @@ var lendingSettings = map[string]func(to, from *Lending){
 	"guest_io_bytes":      func(to, from *Lending) { to.GuestIO = from.GuestIO },
 	"network":             func(to, from *Lending) { to.Network = from.Network },
 	"network_allow":       func(to, from *Lending) { to.Allow = from.Allow },
+	"nested_containers":   func(to, from *Lending) { to.Nested = from.Nested },
 	"image_rules":         func(to, from *Lending) { to.Images = from.Images },
 	"max_unsaved_s":       func(to, from *Lending) { to.MaxUnsavedS = from.MaxUnsavedS },
 	"triggers":            func(to, from *Lending) { to.Triggers = sortedSet(from.Triggers) },
@@ -206,7 +209,7 @@ func (l *Lending) Message() *pb.Lending {
 		Owner: l.Owner, NoticeMs: l.NoticeMS, Unbounded: l.Unbounded, Hours: l.Hours, TimeZone: l.TimeZone, GpuPercent: l.GPUs,
 		Accounts: l.Accounts, ParkedMemoryBytes: l.ParkedMemoryBytes, GuestMemoryBytes: l.GuestMemoryBytes, GuestTmpBytes: l.GuestTmpBytes,
 		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork,
-		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, ImageRules: l.ImageRules(), Network: l.Network.String(), NetworkAllow: l.Allow, By: l.By, AtMs: l.AtMS,
+		GuestPowerWatts: l.GuestPower, GuestIoBytes: l.GuestIO, ImageRules: l.ImageRules(), Network: l.Network.String(), NetworkAllow: l.Allow, NestedContainers: l.Nested, By: l.By, AtMs: l.AtMS,
 	}
 }
 
@@ -217,6 +220,6 @@ func LendingFromMessage(m *pb.Lending) Lending {
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
 		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
 		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(), Images: ownersImages(m.GetImageRules()),
-		Network: networkRuleOf(m.GetNetwork()), Allow: allowOf(m.GetNetworkAllow()),
+		Network: networkRuleOf(m.GetNetwork()), Allow: allowOf(m.GetNetworkAllow()), Nested: m.GetNestedContainers(),
 	}
 }

@@ -81,6 +81,7 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		BoundsNetwork: inventory.BoundsNetwork, NoNetworkBound: inventory.NoNetworkBound,
 		BoundsPower: inventory.BoundsPower, NoPowerBound: inventory.NoPowerBound, LeastPowerWatts: inventory.LeastPowerWatts,
 		BoundsIo: inventory.BoundsIO, NoIoBound: inventory.NoIOBound,
+		NoWayOut: inventory.NoWayOut,
 	}
 	for _, b := range inventory.ParkBounds {
 		message.ParkBounds = append(message.ParkBounds, &pb.ParkBound{Model: b.Model, Devices: b.Devices, BoundMs: b.BoundMS, Measured: b.Measured})

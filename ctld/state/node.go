@@ -103,6 +103,8 @@ type Inventory struct {
 	LeastPowerWatts uint32 `cbor:"45,keyasint,omitempty"`
 	BoundsIO        bool   `cbor:"46,keyasint,omitempty"`
 	NoIOBound       string `cbor:"47,keyasint,omitempty"`
+	// NoWayOut is why jobs with a network of their own reach nothing outside through it.
+	NoWayOut string `cbor:"48,keyasint,omitempty"`
 }
 
 // Device is something that can be allocated to a job.

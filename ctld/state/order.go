@@ -53,6 +53,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs
+		order.NestedContainers = t.nestedOn(job, partition, node)
 		order.Outside = t.outsideOn(job, partition, node).Message()
 	}
 	if job.Run.Fence {

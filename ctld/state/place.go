@@ -155,7 +155,7 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 		return Alloc{}, fmt.Errorf("node %s is not available", order.Node)
 	case job.stages() && len(order.Devices) > 0:
 		return Alloc{}, fmt.Errorf("job %d copies files, for which it gets no GPUs", job.ID)
-	case job.Staged.waitsFor() != "" && job.Staged.Node != order.Node:
+	case job.pinnedOff(order.Node):
 		return Alloc{}, fmt.Errorf("the files of job %d are on node %s", job.ID, job.Staged.Node)
 	case s.keptFrom(job, node):
 		return Alloc{}, fmt.Errorf("node %s is reclaimed by its owner", order.Node)

@@ -107,6 +107,8 @@ type Partition struct {
 
 	// BfCheckpoint: jobs that can be saved may start in holes. See fill.go.
 	BfCheckpoint bool `cbor:"560,keyasint,omitempty"`
+	// NestedContainers: see tables.nestedOn.
+	NestedContainers bool `cbor:"700,keyasint,omitempty"`
 
 	names []string // of Nodes, ascending; nil for "ALL"
 }

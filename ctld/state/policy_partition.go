@@ -69,7 +69,7 @@ func (p *Partition) readShares(message *pb.Partition) {
 	p.PriorityJobFactor = message.GetPriorityJobFactor()
 	p.QOS, p.AllowAccounts, p.AllowQOS = message.GetQos(), message.GetAllowAccounts(), message.GetAllowQos()
 	p.PreemptMode = PreemptMode(numberOf(preemptModeWords, message.GetPreemptMode()))
-	p.GraceTimeS, p.BfCheckpoint = message.GetGraceTimeS(), message.GetBfCheckpoint()
+	p.GraceTimeS, p.BfCheckpoint, p.NestedContainers = message.GetGraceTimeS(), message.GetBfCheckpoint(), message.GetNestedContainers()
 	p.Exclusive = ExclusiveKind(numberOf(exclusiveWords, message.GetExclusive()))
 	for name, weight := range message.GetTresBillingWeights() {
 		p.BillingWeights = append(p.BillingWeights, TRESWeight{Name: name, Weight: millionths(weight)})
@@ -81,7 +81,7 @@ func (p *Partition) writeShares(message *pb.Partition) {
 	message.PriorityJobFactor = p.jobFactor()
 	message.Qos, message.AllowAccounts, message.AllowQos = p.QOS, p.AllowAccounts, p.AllowQOS
 	message.PreemptMode = preemptModeWord(p.PreemptMode)
-	message.GraceTimeS, message.BfCheckpoint = p.GraceTimeS, p.BfCheckpoint
+	message.GraceTimeS, message.BfCheckpoint, message.NestedContainers = p.GraceTimeS, p.BfCheckpoint, p.NestedContainers
 	message.Exclusive = wordOf(exclusiveWords, uint8(p.Exclusive))
 	message.TresBillingWeights = p.billingWeights()
 }
@@ -113,5 +113,6 @@ func (p *Partition) shareSettings() []setting {
 		{"allow_qos", strings.Join(p.AllowQOS, ",")},
 		{"exclusive", wordOf(exclusiveWords, uint8(p.Exclusive))},
 		{"bf_checkpoint", map[bool]string{true: "true"}[p.BfCheckpoint]},
+		{"nested_containers", map[bool]string{true: "true"}[p.NestedContainers]},
 	}
 }

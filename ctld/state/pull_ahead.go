@@ -1,6 +1,9 @@
 package state
 
 import (
+	"slices"
+	"strings"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -26,6 +29,29 @@ func (v *View) MayPull(user *pb.Identity, image, partition, node string) (ofOwne
 	}
 	rules := found.Lending.ImageRules()
 	return rules, spec.ImageProblem(rules, spec.OwnerRules, image)
+}
+
+// MayPullFirst reports whether a job may run on several nodes with a container image, which
+// comes before it has them.
+func (j *Job) MayPullFirst() bool { return j.Spec.Container != nil && j.Spec.MaxNodes != 1 }
+
+// ContainerImage is the container image of a job, pinned; "" = it has its nodes' own root.
+func (j *Job) ContainerImage() string { return j.image() }
+
+// PullFirst is the order to a node to bring a waiting job's container image, as the job
+// would.
+func (v *View) PullFirst(job *Job, node string) *pb.TendImages {
+	asked := specMessage(job, JobDetail{Environment: true})
+	order := &pb.TendImages{
+		Verb: pb.ImagesVerb_IMAGES_VERB_PULL, Image: asked.GetImage(), User: ownerMessage(job.Owner()),
+		Rules: v.ImageRules(), OwnerRules: v.imageRulesOn(job, node),
+	}
+	for _, variable := range asked.GetEnvironment() {
+		if name, _, _ := strings.Cut(variable, "="); slices.Contains(spec.RegistryVariables, name) {
+			order.Environment = append(order.Environment, variable)
+		}
+	}
+	return order
 }
 
 // ImageRules are those of the site; nil = every image is allowed.

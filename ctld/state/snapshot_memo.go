@@ -87,7 +87,7 @@ func (c *waitingContext) allows(now *waitingContext) bool {
 // and a waitingContext, and gets older as time passes unless it is held. Not so where other
 // jobs matter, nodes, reservations, licenses, or a time that comes.
 func (j *Job) fromRecordAlone(nowMS int64) bool {
-	return j.Array == 0 && j.Dependencies.IsZero() && j.BeginMS == 0 && j.Saved == nil && j.Avoided == nil && j.Staged == nil &&
+	return j.Array == 0 && j.Dependencies.IsZero() && j.BeginMS == 0 && j.Saved == nil && j.Avoided == nil && j.Staged == nil && !j.MayPullFirst() &&
 		len(j.Spec.Licenses) == 0 && len(j.Spec.Reservations) == 0 && (j.Held != sched.NotHeld || j.EligibleMS <= nowMS)
 }
 

@@ -61,6 +61,7 @@ type schedNodesFor struct {
 	rules  [nodeRules]nodeRule
 	ruled  bool // there is a rule
 	shapes map[shapeFor]int
+	pulls  func(*Job) (waits bool, without []string) // as in NodeReports
 	staging
 }
 
@@ -77,7 +78,7 @@ func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
 	all := &schedNodesFor{
 		view:   v,
 		rules:  [nodeRules]nodeRule{v.reclaimRule(nowMS, told), v.termsRule(), v.boundsRule(), v.reservationRule(nowMS, told), v.habitRule(nowMS)},
-		shapes: map[shapeFor]int{}, staging: staging{view: v},
+		shapes: map[shapeFor]int{}, pulls: told.Pulls, staging: staging{view: v},
 	}
 	all.ruled = slices.ContainsFunc(all.rules[:], func(rule nodeRule) bool { return rule != nil })
 	return all
@@ -85,7 +86,7 @@ func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
 
 // judges reports whether a job may have to do without some nodes.
 func (a *schedNodesFor) judges(job *Job) bool {
-	return a.ruled || job.Avoided != nil || job.Staged != nil
+	return a.ruled || job.Avoided != nil || job.Staged != nil || job.MayPullFirst()
 }
 
 // fill has a job of the snapshot placed where it may be. A job that resumes from an image
@@ -101,6 +102,10 @@ func (a *schedNodesFor) fill(snapshot *sched.Snapshot, index *schedIndex, job *J
 	var avoided []string
 	if job.Avoided != nil && out.Image == 0 {
 		avoided = a.view.avoiding(job)
+	}
+	if a.pulls != nil && job.MayPullFirst() && out.Image == 0 {
+		waits, without := a.pulls(job)
+		out.Pulls, avoided = waits, union(avoided, without)
 	}
 	if job.Staged != nil {
 		avoided = union(avoided, a.stagedAway(job))

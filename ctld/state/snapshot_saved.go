@@ -19,6 +19,9 @@ type NodeReports struct {
 	// Restorable are the nodes that can resume from an image of a waiting job,
 	// ascending by name; of a job on several nodes as many as it had, or none.
 	Restorable func(*Job, *Image) []string
+	// Pulls reports whether a waiting job waits for its container image, and the nodes,
+	// ascending by name, to which that does not come.
+	Pulls func(*Job) (waits bool, without []string)
 	// Reserved are when a reservation that repeats is in force after its present time, and
 	// Unlent when a node is not lent by the hours of its terms; ascending, as far as the
 	// calendar was looked at.

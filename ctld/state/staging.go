@@ -82,6 +82,13 @@ func (s *Staged) waitsFor() string {
 	return s.Node
 }
 
+// pinnedOff reports whether a job may not have a node because its files are on another. A job
+// that runs with its files takes them along, in its image.
+func (j *Job) pinnedOff(node string) bool {
+	moves := j.Phase != Waiting && j.Staged != nil && j.Staged.Stage == StageRun
+	return j.Staged.waitsFor() != "" && j.Staged.Node != node && !moves
+}
+
 // nextStage is what becomes of a job after a run of it, whose last allocation is released:
 // it waits again for the next stage, or is over as the answer says, or as its run says if
 // that is nil.

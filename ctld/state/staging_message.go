@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -57,6 +58,15 @@ func (s *Spec) stagingMessage(message *pb.JobSpec) {
 	}
 }
 
+// fetchLimitS is the time limit at least of a run whose results wait to be fetched: somebody
+// may have to type that.
+const fetchLimitS = 25 * 3600
+
+// isFetched reports whether results of a job go to the host on which it was submitted.
+func (s *Spec) isFetched() bool {
+	return slices.ContainsFunc(s.Staging, func(one Staging) bool { return one.Out && strings.HasPrefix(one.Target, spec.SubmitScheme+"://") })
+}
+
 // stagingScript runs in the job, as its user; its arguments are the copies.
 const stagingScript = "#!/bin/sh\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gstage \"$@\"\n"
 
@@ -71,6 +81,9 @@ func (j *Job) fillStaging(order *pb.StartAlloc) {
 		return
 	}
 	order.Stages = true
+	if j.Staged.Stage == StageOut && j.Spec.isFetched() {
+		order.TimeLimitS = max(order.TimeLimitS, fetchLimitS)
+	}
 	asked := order.Spec
 	asked.Script, asked.Arguments = []byte(stagingScript), nil
 	asked.StandardInput, asked.StandardOutput, asked.StandardError = "/dev/null", "/dev/null", "/dev/null"

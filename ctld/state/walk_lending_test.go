@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -20,7 +22,14 @@ func (w *walker) lend() SetLending {
 	if w.chance(50) {
 		c.Lending.Images = &ImagePolicy{Allow: []string{[]string{"lab.example/**", "x y"}[w.Intn(2)]}}
 	}
+	c.Lending.Nested = c.Lending.Unbounded
 	for _, known := range lendWords {
+		if known.setting == "nested_containers" { // goes with another, so that a seed draws what it drew
+			if slices.Contains(c.Settings, "unbounded") {
+				c.Settings = append(c.Settings, known.setting)
+			}
+			continue
+		}
 		if w.chance(15) && (known.setting != "elsewhere" || w.chance(5)) {
 			c.Settings = append(c.Settings, known.setting)
 		}

@@ -24,7 +24,7 @@ func Bare(spec *Spec, argv ...string) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if config.Seccomp, err = seccompConfig(); err != nil {
+	if config.Seccomp, err = seccompConfig(spec.Nested); err != nil {
 		return 0, err
 	}
 	process := newProcess(spec, argv...)

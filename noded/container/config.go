@@ -60,7 +60,7 @@ var readOnlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", 
 // filter: process 1 installs that.
 func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (*configs.Config, error) {
 	var err error
-	if s.own, err = userNamespace(s.uids, s.gids, namespaceOwner(spec.ID), boundsInside()); err != nil {
+	if s.own, err = userNamespace(s.uids, s.gids, namespaceOwner(spec.ID), boundsInside(spec.Nests())); err != nil {
 		return nil, err
 	}
 	config := &configs.Config{
@@ -80,6 +80,10 @@ func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (
 		Cgroups:         spec.Cgroup,
 		MaskPaths:       slices.Clone(maskedPaths),
 		ReadonlyPaths:   slices.Clone(readOnlyPaths),
+	}
+	if spec.Nests() {
+		config.MaskPaths = slices.DeleteFunc(config.MaskPaths, ofProc)
+		config.ReadonlyPaths = slices.DeleteFunc(config.ReadonlyPaths, ofProc)
 	}
 	if spec.PrivateNetwork {
 		config.Namespaces = append(config.Namespaces, configs.Namespace{Type: configs.NEWNET})

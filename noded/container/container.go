@@ -68,7 +68,7 @@ func init() {
 		runtime.GOMAXPROCS(1)
 		libcontainer.Init() // does not return
 	case filterWord:
-		wearFilter() // does not return
+		wearFilter(os.Args[2:]) // does not return
 	case probeWord:
 		tryDevices(os.Args[2:]) // does not return
 	}
@@ -130,7 +130,8 @@ type Spec struct {
 	OtherDevices   []string // the node's other device files: a restore checks that they cannot be opened
 	Cgroup         *cgroups.Cgroup
 	Keep           []string // paths the caller still uses; the staging area must not hide them
-	Filter         []byte   // what CompileFilter answered
+	Nested         bool     // containers may be made inside: see nested.go
+	Filter         []byte   // what CompileFilter(Nests()) answered
 	Orders         *pid1.Config
 	Log            *slog.Logger // nil = nothing is told
 }

@@ -115,7 +115,7 @@ func TestUserNamespace(t *testing.T) {
 	for _, mapping := range []func([]uint32) ([]configs.IDMap, error){mapIDs, mapMountIDs} {
 		gids, err := mapping(groups)
 		must(t, err)
-		ns, err := userNamespace(uids, gids, namespaceOwner("1.1"), boundsInside())
+		ns, err := userNamespace(uids, gids, namespaceOwner("1.1"), boundsInside(false))
 		must(t, err)
 		ns.Close()
 	}
@@ -198,7 +198,7 @@ func TestAllowedDevices(t *testing.T) {
 
 // The filter is there, and refuses what a container must not do.
 func TestSeccompFilter(t *testing.T) {
-	filter, err := seccompConfig()
+	filter, err := seccompConfig(false)
 	must(t, err)
 	if filter == nil || filter.DefaultAction != configs.Errno {
 		t.Fatalf("filter %+v", filter)

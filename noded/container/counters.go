@@ -58,10 +58,14 @@ var leastCounters = map[string]uint64{
 }
 
 // boundsInside are the counters of a job's user namespace.
-func boundsInside() []counterBound {
-	bounds := []counterBound{{"max_user_namespaces", 0}}
+func boundsInside(nested bool) []counterBound {
+	namespaces, users := uint64(mostNamespaces), uint64(0)
+	if nested {
+		namespaces, users = mostNested, mostNested
+	}
+	bounds := []counterBound{{"max_user_namespaces", users}}
 	for _, kind := range []string{"cgroup", "ipc", "mnt", "net", "pid", "time", "uts"} {
-		bounds = append(bounds, counterBound{"max_" + kind + "_namespaces", mostNamespaces})
+		bounds = append(bounds, counterBound{"max_" + kind + "_namespaces", namespaces})
 	}
 	for _, name := range slices.Sorted(maps.Keys(leastCounters)) {
 		text, err := os.ReadFile(counterBound{name: name}.path())
@@ -77,11 +81,11 @@ func boundsInside() []counterBound {
 
 // boundRestored bounds the counters of a restored job, none of whose processes
 // has run.
-func boundRestored(pid int) error {
+func boundRestored(pid int, nested bool) error {
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 	if err != nil {
 		return fmt.Errorf("open the restored user namespace: %w", err)
 	}
 	defer ns.Close()
-	return boundNamespace(ns, boundsInside())
+	return boundNamespace(ns, boundsInside(nested))
 }

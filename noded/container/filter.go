@@ -33,13 +33,14 @@ const filterWord = "seccomp-filter"
 // filterTimeout bounds the life of that process.
 const filterTimeout = 30 * time.Second
 
-// CompileFilter answers the filter of all containers for Spec.Filter. It
-// depends on the kernel and on libseccomp: compile it again after a restart.
-func CompileFilter() ([]byte, error) {
+// CompileFilter answers the filter of all containers for Spec.Filter, or of those that
+// may have others inside. It depends on the kernel and on libseccomp: compile it again
+// after a restart.
+func CompileFilter(nested bool) ([]byte, error) {
 	if !seccomp.Enabled {
 		return nil, ErrNoSeccomp
 	}
-	config, err := seccompConfig()
+	config, err := seccompConfig(nested)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func CompileFilter() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := readFilter()
+	program, err := readFilter(nested)
 	if err != nil {
 		return nil, fmt.Errorf("translate the system-call filter: %w", err)
 	}
@@ -67,7 +68,7 @@ func filterFlags(config *configs.Seccomp) (flags uint32, err error) {
 
 // readFilter runs this program under filterWord until it has installed the filter,
 // reads the filter from it with ptrace(2), and kills it.
-func readFilter() ([]unix.SockFilter, error) {
+func readFilter(nested bool) ([]unix.SockFilter, error) {
 	runtime.LockOSThread() // ptrace belongs to a thread
 	defer runtime.UnlockOSThread()
 	complaints, theirs, err := os.Pipe()
@@ -75,7 +76,11 @@ func readFilter() ([]unix.SockFilter, error) {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	defer complaints.Close()
-	process, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], filterWord}, &os.ProcAttr{
+	argv := []string{os.Args[0], filterWord}
+	if nested {
+		argv = append(argv, nestedWord)
+	}
+	process, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
 		Env:   []string{},
 		Files: []*os.File{nil, nil, theirs},
 		Sys:   &syscall.SysProcAttr{Ptrace: true, Pdeathsig: unix.SIGKILL},
@@ -147,8 +152,8 @@ func fetchFilter(pid int) ([]unix.SockFilter, error) {
 
 // wearFilter is the process that readFilter starts: it installs the filter as
 // libcontainer would in a container, and stops.
-func wearFilter() {
-	config, err := seccompConfig()
+func wearFilter(words []string) {
+	config, err := seccompConfig(slices.Equal(words, []string{nestedWord}))
 	if err == nil {
 		_, err = seccomp.InitSeccomp(config)
 	}
@@ -161,12 +166,15 @@ func wearFilter() {
 }
 
 // seccompConfig is Docker's default profile for a process without
-// capabilities.
-func seccompConfig() (*configs.Seccomp, error) {
+// capabilities, with what containers inside need if there may be any.
+func seccompConfig(nested bool) (*configs.Seccomp, error) {
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 	wanted, err := profile.GetDefaultProfile(spec)
 	if err != nil {
 		return nil, fmt.Errorf("read the seccomp profile: %w", err)
+	}
+	if nested {
+		wanted.Syscalls = append(wanted.Syscalls, nestedCalls()...)
 	}
 	filter, err := specconv.SetupSeccomp(wanted)
 	if err != nil {

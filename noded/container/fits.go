@@ -102,7 +102,7 @@ func thisNode(ctx context.Context, spec *Spec, engine *checkpoint.Engine) (here 
 	if here.Limits, err = checkpoint.ThisLimits(); err != nil {
 		return here, err
 	}
-	for _, bound := range boundsInside() {
+	for _, bound := range boundsInside(spec.Nests()) {
 		if bound.name == "max_inotify_instances" {
 			here.Limits.Watchers = int(min(bound.most, 1<<30))
 		}

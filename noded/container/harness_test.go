@@ -64,7 +64,8 @@ type order struct {
 	Do      string // "start", "freeze", "thaw", "save", "dump", "reasons", "end", "restore", "wait"
 	ID      string
 	Image   string
-	Private bool   // network
+	Private bool // network
+	Nested  bool
 	Script  string // of a start
 	Output  string // the script's, on the host
 	Home    string
@@ -153,7 +154,7 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 			return c, err
 		}
 		defer cleanup()
-		if spec.Filter, err = CompileFilter(); err != nil {
+		if spec.Filter, err = CompileFilter(o.Nested); err != nil {
 			return c, err
 		}
 		started, err := Start(ctx, spec)
@@ -266,7 +267,7 @@ func (o *order) spec() (*Spec, func(), error) {
 	inside := pid1.Dir + "/" + pid1.StdioDir + "/stdout"
 	group := cgroup.New(o.Parent+"/"+o.ID, cgroup.Limits{Devices: AllowedDevices(slices.Concat(o.Devices, o.Allowed)), DenyOtherDevices: true})
 	spec := &Spec{
-		ID: o.ID, Dir: dir, LayerDir: layers, User: user, HostName: "n1", PrivateNetwork: o.Private, RunDir: run, InitPath: o.Init,
+		ID: o.ID, Dir: dir, LayerDir: layers, User: user, HostName: "n1", PrivateNetwork: o.Private, Nested: o.Nested, RunDir: run, InitPath: o.Init,
 		WorkDir: work, Files: []File{{output, inside}}, Cgroup: group.Config(), Keep: []string{o.Parts},
 		Devices: o.Devices, OtherDevices: o.Others,
 		Orders: &pid1.Config{Batch: &pid1.Batch{

@@ -27,3 +27,13 @@ func (c *Container) NotSavable() ([]checkpoint.Obstacle, error) {
 	defer own.root.Close()
 	return checkpoint.Obstacles(group, c.spec.Peers, own.holds, c.spec.ResetsOutside)
 }
+
+// Nested answers what prevents a save because of a container that the job has made inside
+// its own; false = there is none.
+func (c *Container) Nested() (checkpoint.Obstacle, bool, error) {
+	group, err := cgroup.Open(c.spec.Cgroup.Path)
+	if err != nil {
+		return checkpoint.Obstacle{}, false, err
+	}
+	return checkpoint.Nested(group)
+}

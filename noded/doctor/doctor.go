@@ -96,6 +96,7 @@ func (d *doctor) checks() []finding.Check {
 		{Name: "file systems", Limit: patient, Run: d.checkMounts},
 		{Name: "system-call filter", Limit: patient, Run: d.checkFilter},
 		{Name: "checkpoints", Limit: patient, Run: d.checkCRIU},
+		{Name: "way out", Limit: patient, Run: d.checkWayOut},
 		{Name: "GPUs", Limit: patient, Run: d.checkGPUs},
 		{Name: cudaName, Limit: patient, Run: d.checkCUDA},
 		{Name: "memory", Run: d.checkMemory},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,6 +34,9 @@ const initVariable = "GLEANER_TEST_GINIT"
 // that follows, as gnoded would, and print the report.
 const examineWord = "examine"
 
+// wayOutWord makes the test program try the way out by the configuration that follows.
+const wayOutWord = "way-out"
+
 // The test program replaces gnoded: supervisor, trials, examination.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
@@ -44,6 +48,13 @@ func TestMain(m *testing.M) {
 			err = Try(os.Args[3], os.Args[4], os.Args[5:])
 		case os.Args[1] == examineWord:
 			err = json.NewEncoder(os.Stdout).Encode(examineFile(context.Background(), os.Args[2]))
+		case os.Args[1] == wayOutWord:
+			d := &doctor{options: Options{ConfigPath: os.Args[2]}, root: true}
+			if read := d.readConfig(); read[0].Status != finding.OK {
+				err = errors.New(read[0].Seen)
+				break
+			}
+			err = json.NewEncoder(os.Stdout).Encode(d.checkWayOut(context.Background()))
 		default:
 			os.Exit(runTests(m))
 		}

@@ -44,7 +44,7 @@ func (d *doctor) checkFilter(context.Context) []finding.Finding {
 	if !d.root {
 		return needsRoot(name)
 	}
-	filter, err := container.CompileFilter()
+	filter, err := container.CompileFilter(false)
 	if err == nil {
 		return []finding.Finding{finding.Good(name, fmt.Sprintf("translated for this kernel, put on and read back: %d bytes", len(filter)))}
 	}

@@ -19,6 +19,8 @@ type NVML struct {
 	mu    sync.Mutex
 	known map[string]Device // by id, as each was last seen in working order
 	fault map[string]string // by id: the failure event that the driver reported
+	// By id: the driver's time of the newest sample of its use that was read.
+	sampled map[string]uint64
 
 	stop    chan struct{}
 	watcher sync.WaitGroup
@@ -48,7 +50,7 @@ func openNVML(library nvml.Interface, directory string) (*NVML, error) {
 	}
 	return &NVML{
 		library: library, directory: directory,
-		known: map[string]Device{}, fault: map[string]string{}, stop: make(chan struct{}),
+		known: map[string]Device{}, fault: map[string]string{}, sampled: map[string]uint64{}, stop: make(chan struct{}),
 	}, nil
 }
 

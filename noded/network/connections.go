@@ -48,7 +48,7 @@ func resetOutside(pid int) (count int, err error) {
 // inside is where the routes of a job's namespace lead that are not default routes: to its
 // own addresses, and to other networks of the job. On its link there is none but those.
 func (s *side) inside() (all []netip.Prefix, err error) {
-	list, err := s.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	list, err := s.routesLike(&netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return nil, fmt.Errorf("look at the job's network: %w", err)
 	}
@@ -67,8 +67,8 @@ func (s *side) inside() (all []netip.Prefix, err error) {
 // resetHere is resetOutside in the namespace of the calling thread.
 func resetHere(inside []netip.Prefix) (count int, err error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		sockets, err := netlink.SocketDiagTCP(family)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		sockets, err := whole(func() ([]*netlink.Socket, error) { return netlink.SocketDiagTCP(family) })
+		if err != nil {
 			return count, fmt.Errorf("ask the kernel for the job's connections: %w", err)
 		}
 		for _, s := range sockets {

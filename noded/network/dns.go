@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/thread"
@@ -21,7 +22,7 @@ const dnsPort = 53
 const (
 	maxQuestions   = 64
 	maxDNSStreams  = 16
-	answerPatience = 3 * time.Second // of one name server; then the next is asked
+	answerPatience = 4500 * time.Millisecond // of all name servers: the C library waits for 5 s
 	streamPatience = 10 * time.Second
 	maxDNSBytes    = 64 << 10
 )
@@ -94,23 +95,48 @@ func (d *dns) servePackets() {
 	}
 }
 
-// ask asks one name server after the other; nil = none answered.
+// ask asks one name server after the other. If none answers, the job is told so: its
+// programs fail in seconds, and would otherwise ask again and again. nil = it is no
+// question.
 func ask(question []byte) []byte {
-	for _, server := range nameservers(readResolver()) {
-		if answer, err := askOne(server, question); err == nil {
+	servers := nameservers(readResolver())
+	for _, server := range servers {
+		if answer, err := askOne(server, question, answerPatience/time.Duration(len(servers))); err == nil {
 			return answer
 		}
 	}
-	return nil
+	return failed(question)
 }
 
-func askOne(server netip.AddrPort, question []byte) ([]byte, error) {
+// failed is the answer that the name server has failed, with the question in it.
+func failed(question []byte) []byte {
+	var parser dnsmessage.Parser
+	header, err := parser.Start(question)
+	if err != nil || header.Response {
+		return nil
+	}
+	asked, err := parser.AllQuestions()
+	if err != nil {
+		return nil
+	}
+	answer := dnsmessage.Message{Questions: asked, Header: dnsmessage.Header{
+		ID: header.ID, Response: true, OpCode: header.OpCode, RecursionDesired: header.RecursionDesired, RecursionAvailable: true,
+		RCode: dnsmessage.RCodeServerFailure,
+	}}
+	packed, err := answer.Pack()
+	if err != nil {
+		return nil
+	}
+	return packed
+}
+
+func askOne(server netip.AddrPort, question []byte, patience time.Duration) ([]byte, error) {
 	conn, err := net.Dial("udp", server.String())
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(answerPatience))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := conn.Write(question); err != nil {
 		return nil, err
 	}
@@ -145,8 +171,9 @@ func (d *dns) serveStreams() {
 // passStream connects a job's stream with the first name server that takes it.
 func passStream(conn net.Conn) {
 	defer conn.Close()
-	for _, server := range nameservers(readResolver()) {
-		to, err := net.DialTimeout("tcp", server.String(), answerPatience)
+	servers := nameservers(readResolver())
+	for _, server := range servers {
+		to, err := net.DialTimeout("tcp", server.String(), answerPatience/time.Duration(len(servers)))
 		if err != nil {
 			continue
 		}

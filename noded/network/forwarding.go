@@ -14,8 +14,9 @@ import (
 // Packets of jobs pass through the node, and so do the answers, which arrive at the
 // node's other interfaces. An interface lets packets pass only if its setting
 // "forwarding" says so. On a node that is no router, the first job sets that, and the last
-// one takes it back. Meanwhile each job's table has rules by which nothing else passes:
-// Plan.Guarded.
+// one takes it back. Meanwhile rules see to it that nothing else passes. They stand twice: in
+// each job's table (Plan.Guarded), which a reload of the host's firewall does not touch, and
+// in a table of the node, which stays when the supervisors of all jobs are killed.
 
 // stateDir is where it is noted for which interfaces that was set.
 const stateDir = "/run/gleaner/network"
@@ -97,8 +98,12 @@ func (f *forwardings) forward(uplinks []string) error {
 	if err := f.write(set); err != nil { // first: what is set is known to be set
 		return err
 	}
+	if err := guard(set); err != nil {
+		return err
+	}
 	for _, link := range change {
-		if err := os.WriteFile(forwardingOf(link), []byte("1"), 0); err != nil {
+		// One that is gone by now is no way out.
+		if err := os.WriteFile(forwardingOf(link), []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("let packets of jobs pass at %s: %w", link, err)
 		}
 	}
@@ -140,7 +145,7 @@ func (s *side) stopForwarding() error {
 	if len(note.set) == 0 {
 		return nil
 	}
-	links, err := s.LinkList()
+	links, err := s.links()
 	if err != nil {
 		return fmt.Errorf("read the node's interfaces: %w", err)
 	}
@@ -153,6 +158,9 @@ func (s *side) stopForwarding() error {
 		if err := os.WriteFile(forwardingOf(link), []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("let no packets pass at %s again: %w", link, err)
 		}
+	}
+	if err := guard(nil); err != nil {
+		return err
 	}
 	return note.write(nil)
 }

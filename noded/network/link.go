@@ -74,7 +74,7 @@ func (s *side) ownAddresses() (v4, v6 netip.Addr, err error) {
 	if err != nil {
 		return v4, v6, fmt.Errorf("look at the job's network: %w", err)
 	}
-	list, err := s.AddrList(lo, netlink.FAMILY_ALL)
+	list, err := s.addresses(lo)
 	if err != nil {
 		return v4, v6, fmt.Errorf("look at the job's network: %w", err)
 	}
@@ -216,7 +216,7 @@ func setUpJobEnd(job *side, plan *Plan) error {
 
 // routed says whether a route of the node's leads to this one address already.
 func (s *side) routed(address netip.Addr) (bool, error) {
-	found, err := s.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Dst: cidr(address), Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+	found, err := s.routesLike(&netlink.Route{Dst: cidr(address), Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return false, fmt.Errorf("read the node's routes: %w", err)
 	}
@@ -291,12 +291,12 @@ func Routes() (prefixes []netip.Prefix, err error) {
 
 // routes are the node's routes that do not lead to jobs.
 func (s *side) routes() ([]netlink.Route, error) {
-	list, err := s.RouteList(nil, netlink.FAMILY_ALL)
+	list, err := s.routesLike(&netlink.Route{}, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the node's routes: %w", err)
 	}
 	jobs := map[int]bool{}
-	links, err := s.LinkList()
+	links, err := s.links()
 	if err != nil {
 		return nil, fmt.Errorf("read the node's interfaces: %w", err)
 	}

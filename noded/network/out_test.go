@@ -9,11 +9,13 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -405,6 +407,9 @@ func TestNothingStays(t *testing.T) {
 	third.dns.close()
 	third.table.close()
 	must(t, syscall.Kill(job.pid, syscall.SIGKILL))
+	if tables := tablesOf(t); !slices.Equal(tables, []string{guardTable}) {
+		t.Errorf("tables after everything was killed: %v", tables)
+	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := netlink.LinkByName(third.plan.Link); err != nil {
 			break
@@ -417,6 +422,54 @@ func TestNothingStays(t *testing.T) {
 	if forwards() != "0" {
 		t.Error("the node is a router after the end of everything")
 	}
+	if tables := tablesOf(t); len(tables) > 0 {
+		t.Errorf("tables after the end of everything: %v", tables)
+	}
+}
+
+// tablesOf are the names of the node's tables of nftables.
+func tablesOf(t *testing.T) (names []string) {
+	t.Helper()
+	conn, err := nftables.New()
+	must(t, err)
+	tables, err := conn.ListTables()
+	must(t, err)
+	for _, table := range tables {
+		names = append(names, table.Name)
+	}
+	return names
+}
+
+// TestKilledStillNoRouter: from a kill of all supervisors until somebody recovers their jobs,
+// the node passes nothing on that is not for jobs.
+func TestKilledStillNoRouter(t *testing.T) {
+	outside := newOutside(t)
+	inner := newPlace(t, 0)
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "lan0"}, PeerName: "eth0", PeerNamespace: netlink.NsPid(inner.pid)}
+	must(t, netlink.LinkAdd(veth))
+	defer netlink.LinkDel(veth)
+	must(t, errors.Join(give("lan0", "192.0.2.1/24"), up("lan0")))
+	way := func(to, via string) func() error {
+		return func() error {
+			return netlink.RouteAdd(&netlink.Route{Dst: cidr(netip.MustParseAddr(to)), Gw: net.ParseIP(via)})
+		}
+	}
+	inner.do(func() error { return errors.Join(give("eth0", "192.0.2.2/24"), up("eth0")) })
+	inner.do(way(outsideAddress, "192.0.2.1"))
+	outside.do(way("192.0.2.2", nodeAddress))
+	_, out := newJob(t, 7, Policy{})
+	check := func(when, want string) {
+		t.Helper()
+		if got := inner.reaches(outsideAddress + ":80"); got != want {
+			t.Errorf("%s: the outside sees %q, want %q", when, got, want)
+		}
+	}
+	check("a job is there", "")
+	out.dns.close()
+	out.table.close()
+	check("its supervisor was killed", "")
+	must(t, guard(nil)) // it is that which holds
+	check("without the node's table", "192.0.2.2")
 }
 
 // TestKilledSupervisor: whoever recovers the job removes what its supervisor left, though the

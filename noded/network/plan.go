@@ -113,9 +113,7 @@ func (p *Plan) Chains() []Chain {
 	}
 	forward = append(forward, refuse(Rule{In: p.Link, Full: MaxConnections}))
 	forward = append(forward, p.allowed()...)
-	for _, uplink := range p.Guarded {
-		forward = append(forward, drop(Rule{In: uplink, NotToJobs: true, IPv4: true}))
-	}
+	forward = append(forward, guarding(p.Guarded)...)
 	masquerade := []Rule{{From: netip.PrefixFrom(p.V4, 32), NotOut: p.Link, Verdict: Masquerade}}
 	if p.Six {
 		masquerade = append(masquerade, Rule{From: netip.PrefixFrom(p.V6, 128), NotOut: p.Link, Verdict: Masquerade})
@@ -126,6 +124,14 @@ func (p *Plan) Chains() []Chain {
 		{Output, []Rule{known(to), refuse(to)}},
 		{Postrouting, masquerade},
 	}
+}
+
+// guarding are the rules by which interfaces pass nothing on but to jobs.
+func guarding(uplinks []string) (rules []Rule) {
+	for _, uplink := range uplinks {
+		rules = append(rules, Rule{In: uplink, NotToJobs: true, IPv4: true, Verdict: Drop})
+	}
+	return rules
 }
 
 // allowed are the rules of the destinations of the policy.

@@ -88,8 +88,7 @@ func Spread(stateDir string) uint32 {
 // Pair answers the addresses of one number: a job's first, then those after it. All of
 // them are tried before one comes again.
 func (r Ranges) Pair(number uint32) (v4, v6 netip.Addr) {
-	room := uint32(1)<<(32-r.V4.Bits()) - 2 // without the first and the last address
-	index := number%room + 1
+	index := number%r.numbers() + 1
 	base := r.V4.Addr().As4()
 	binary.BigEndian.PutUint32(base[:], binary.BigEndian.Uint32(base[:])+index)
 	long := r.V6.Addr().As16()
@@ -100,5 +99,8 @@ func (r Ranges) Pair(number uint32) (v4, v6 netip.Addr) {
 // Tries is how many numbers are tried for a job.
 func (r Ranges) Tries() uint32 {
 	const most = 4096
-	return min(most, uint32(1)<<(32-r.V4.Bits())-2)
+	return min(most, r.numbers())
 }
+
+// numbers is how many addresses there are: all but the first and the last.
+func (r Ranges) numbers() uint32 { return uint32(1)<<(32-r.V4.Bits()) - 2 }

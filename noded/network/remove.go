@@ -35,7 +35,7 @@ func Sweep(directory string, isAlloc func(name string) bool) error {
 		return err
 	}
 	defer node.close()
-	links, err := node.LinkList()
+	links, err := node.links()
 	if err != nil {
 		return fmt.Errorf("read the node's interfaces: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -17,8 +18,18 @@ import (
 // can change it: the kernel refuses that, and leaves it out when all rules are flushed.
 type table struct{ conn *nftables.Conn }
 
+// occupied holds the number that the kernel gives the first socket of a process: the
+// process's own. A table belongs to a number, and the kernel removes it when it hears, a
+// moment late, that a socket with that number was closed; by then the number may be that of
+// another socket, which has just made a table. Those after the first have numbers that do
+// not come again soon.
+var occupied = sync.OnceValues(func() (*nftables.Conn, error) { return nftables.New(nftables.AsLasting()) })
+
 // makeTable makes the table of a plan.
 func makeTable(plan *Plan) (*table, error) {
+	if _, err := occupied(); err != nil {
+		return nil, fmt.Errorf("reach nftables: %w", err)
+	}
 	var socket *mdlayher.Conn
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *mdlayher.Conn) error {
 		socket = c
@@ -32,8 +43,17 @@ func makeTable(plan *Plan) (*table, error) {
 		t.close()
 		return nil, fmt.Errorf("make table %s of nftables: %w", plan.Link, err)
 	}
-	at := &nftables.Table{Name: plan.Link, Family: nftables.TableFamilyINet}
-	for _, chain := range plan.Chains() {
+	fill(conn, &nftables.Table{Name: plan.Link, Family: nftables.TableFamilyINet}, plan.Chains())
+	if err := conn.Flush(); err != nil {
+		t.close()
+		return nil, fmt.Errorf("fill table %s of nftables: %w", plan.Link, err)
+	}
+	return t, nil
+}
+
+// fill puts chains with their rules into a table.
+func fill(conn *nftables.Conn, at *nftables.Table, chains []Chain) {
+	for _, chain := range chains {
 		in := conn.AddChain(chainOf(at, chain.Hook))
 		for _, rule := range chain.Rules {
 			for _, exprs := range rule.expressions() {
@@ -41,11 +61,30 @@ func makeTable(plan *Plan) (*table, error) {
 			}
 		}
 	}
-	if err := conn.Flush(); err != nil {
-		t.close()
-		return nil, fmt.Errorf("fill table %s of nftables: %w", plan.Link, err)
+}
+
+// guardTable is the name of the node's table. No link has such a name.
+const guardTable = Prefix + "-guard"
+
+// guard makes the node's table be about these interfaces, in one step; without any there is
+// none. It belongs to nobody: it stays when everything is killed.
+func guard(uplinks []string) error {
+	if _, err := occupied(); err != nil {
+		return fmt.Errorf("reach nftables: %w", err)
 	}
-	return t, nil
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("reach nftables: %w", err)
+	}
+	at := conn.AddTable(&nftables.Table{Name: guardTable, Family: nftables.TableFamilyINet}) // only what is there can be removed
+	conn.DelTable(at)
+	if len(uplinks) > 0 {
+		fill(conn, conn.AddTable(at), []Chain{{Forward, guarding(uplinks)}})
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("fill table %s of nftables: %w", guardTable, err)
+	}
+	return nil
 }
 
 func (t *table) close() {

@@ -65,7 +65,7 @@ func Try(ranges Ranges) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	out := New(Config{Who: tryWho, Node: "trial", Ranges: ranges})
+	out := New(Config{Who: tryWho, Node: "trial", Ranges: ranges, Number: ranges.numbers() - 1}) // a restored job hardly needs the last
 	defer func() { err = errors.Join(err, out.Close()) }()
 	if err := out.join(job); err != nil {
 		return err
@@ -162,6 +162,9 @@ func tryUplink(outside *side) (remove func() error, err error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("set up a link to try the way out: %w", err), remove())
 		}
+	}
+	if err := errors.Join(node.awaitUp(tryLink), outside.awaitUp(Inside)); err != nil {
+		return nil, errors.Join(err, remove())
 	}
 	return remove, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +32,11 @@ func copyMain(args []string) int {
 	}{os.Stdin, os.Stdout}
 	var err error
 	if args[0] == step.CopySend {
-		_, err = filecopy.Send(stream, path, options)
+		var sum filecopy.Summary
+		sum, err = filecopy.Send(stream, path, options)
+		if err == nil && sum.Troubles == 0 {
+			noteFetched(Dir, path)
+		}
 	} else {
 		_, err = filecopy.Receive(stream, path, options)
 	}
@@ -39,4 +44,13 @@ func copyMain(args []string) int {
 		return 1 // the other end says it
 	}
 	return 0
+}
+
+// noteFetched tells the program that copies the job's results away, if there is one, that all
+// of what is at a path has been fetched.
+func noteFetched(dir, path string) {
+	if _, err := os.Lstat(filepath.Join(dir, step.StagingFile)); err != nil {
+		return
+	}
+	_ = os.WriteFile(filepath.Join(dir, step.FetchedFile(path)), nil, 0o600) // it is fetched again otherwise
 }

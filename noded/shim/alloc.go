@@ -64,6 +64,7 @@ type alloc struct {
 	changed      chan struct{} // closed and replaced when ready or ended changes
 	releasedMS   int64         // Unix milliseconds since when
 	ended        *pb.AllocEnded
+	inside       string       // what keeps it from being saved inside of its container; "" = no other container
 	stuck        *pb.LeftOver // what should have ended and has not; nil = nothing
 	ending       *ending
 	initEnded    initStatus

@@ -36,6 +36,9 @@ func (p *alloc) checkpointableNow() *pb.AllocCheckpointable {
 		if why := p.relay.OpenStreams(); why != nil {
 			return &pb.AllocCheckpointable{Alloc: p.order.Alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_NOT_NOW, Reason: why.Error()}
 		}
+		if p.inside != "" {
+			return &pb.AllocCheckpointable{Alloc: p.order.Alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_NOT_NOW, Reason: p.inside}
+		}
 		return checkpointable
 	default:
 		return checkpointable

@@ -93,4 +93,9 @@ for name, number in (("bpf", 321), ("keyctl", 250), ("kexec_load", 246), ("a num
 			t.Errorf("%q is missing in %q", want, out)
 		}
 	}
+	order := b.order("unshare --user --map-root-user id -u; unshare --user --net true 2>&1")
+	order.NestedContainers = true
+	if _, out := b.runOrder(order); out != "0\nunshare: unshare failed: Operation not permitted\n" {
+		t.Errorf("a job that may make containers says %q", out)
+	}
 }

@@ -145,8 +145,9 @@ func (p *alloc) run() *pb.AllocEnded {
 	}
 	p.log.Info("container is up", "pid", running.Pid())
 	back := p.comeBack(running)
-	quiet := p.tellStaging()
+	quiet, unseen := p.tellStaging(), p.watchInside(running)
 	p.supervise(running)
+	unseen()
 	quiet()
 	back()
 	p.stopSaving() // process 1 may have ended by itself meanwhile

@@ -18,9 +18,9 @@ const StagingSum = "sha256="
 
 var stagingSum = regexp.MustCompile("^" + StagingSum + "[0-9a-fA-F]{64}$")
 
-// SubmitScheme is that of a file of the host on which the job was submitted, which is copied
-// from there while the job waits for it: submit://HOST/PATH, as the name HereSuffix of its
-// target, until it has its own.
+// SubmitScheme is that of a file of the host on which the job was submitted:
+// submit://HOST/PATH. A source is copied from there while the job waits for it, as the name
+// HereSuffix of its target, until it has its own. A result is fetched from there.
 const (
 	SubmitScheme = "submit"
 	HereSuffix   = ".here"
@@ -36,7 +36,11 @@ func (s Staging) HereTarget() string {
 
 // Here answers the host and the path of a file of the submitting host.
 func (s Staging) Here() (host, file string, is bool) {
-	rest, is := strings.CutPrefix(s.Source, SubmitScheme+"://")
+	there := s.Source
+	if s.Out {
+		there = s.Target
+	}
+	rest, is := strings.CutPrefix(there, SubmitScheme+"://")
 	host, file, _ = strings.Cut(rest, "/")
 	return host, "/" + file, is
 }
@@ -84,7 +88,12 @@ func CheckStaging(s Staging) error {
 		return fmt.Errorf("%s is to be a path that the job sees: of the two only the one outside may be a URL", shorten(here))
 	}
 	scheme, _, remote := strings.Cut(there, "://")
-	if !remote || scheme == SubmitScheme && !s.Out {
+	switch {
+	case !remote || scheme == SubmitScheme && !s.Out:
+		return nil
+	case scheme == SubmitScheme && !path.IsAbs(here):
+		return fmt.Errorf("%s: a result that goes to the submitting host is named by a path that begins with /", shorten(here))
+	case scheme == SubmitScheme:
 		return nil
 	}
 	u, err := url.Parse(there)

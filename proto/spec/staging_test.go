@@ -41,8 +41,13 @@ func TestHere(t *testing.T) {
 	if _, _, is := (Staging{Source: "/home/f"}).Here(); is || one.HereTarget() != "/tmp/x" {
 		t.Error(is, one.HereTarget())
 	}
-	if err := CheckStaging(Staging{Source: "r", Target: "submit://host/f", Out: true}); err == nil {
-		t.Error("results go to the submitting host")
+	out := Staging{Source: "/tmp/r", Target: "submit://host/home/a/f", Out: true}
+	if host, file, is := out.Here(); CheckStaging(out) != nil || host != "host" || file != "/home/a/f" || !is {
+		t.Errorf("%v, %s, %s, %t", CheckStaging(out), host, file, is)
+	}
+	out.Source = "r"
+	if err := CheckStaging(out); err == nil || !strings.Contains(err.Error(), "begins with /") {
+		t.Error(err)
 	}
 }
 

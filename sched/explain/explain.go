@@ -100,6 +100,8 @@ func Sentence(r sched.Reason, s sched.Snapshot) string {
 		return "cannot end before its deadline any more"
 	case sched.ReasonImage:
 		return "resumes from an image of it, and no node is known that can restore that"
+	case sched.ReasonImagePull:
+		return "its container image comes to nodes before it has them"
 	case sched.ReasonPartitionDown:
 		return partition + " is down"
 	case sched.ReasonPartitionTimeLimit:

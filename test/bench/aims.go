@@ -70,6 +70,7 @@ func (t *table) aims() []aim {
 		within("ready at most 3 s after a restart with many jobs", 3000, restartTime, 0.5),
 		below("the image of a job that has not changed writes under 5 %", "%", 5, imageWritten),
 		within("a snapshot holds up submissions for at most 200 ms", 200, snapshotStall, 1),
+		t.privateAim(),
 	}, slices.Concat(t.stepAims(), t.cycleAims(), t.savingAims(), t.reclaimAims())...)
 }
 

@@ -71,6 +71,8 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		b.table.rows = cycleRows(s)
 	case stepsOnly:
 		b.table.rows = stepRows(s)
+	case startsOnly:
+		b.table.rows = startRows()
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err

@@ -32,10 +32,13 @@ func (b *bench) measure(ctx context.Context) {
 	case stepsOnly:
 		b.steps(ctx)
 		return
+	case startsOnly:
+		b.startsAlone(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
-			measures := []measure{startBare, startFork, cliOne, cliEight, apiOne, apiEight, arraySubmit, emptyQueue, emptySubmit}
+			measures := []measure{startBare, startFork, startPrivate, cliOne, cliEight, apiOne, apiEight, arraySubmit, emptyQueue, emptySubmit}
 			if round < s.jobRounds {
 				measures = append(measures, trueJobs)
 			}
@@ -72,6 +75,7 @@ const (
 	reclaimOnly  = "reclaim"
 	cycleOnly    = "cycle"
 	stepsOnly    = "steps"
+	startsOnly   = "starts"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

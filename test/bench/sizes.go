@@ -83,8 +83,7 @@ func rowsOf(s sizes) []row {
 		{apiOne, "submit: API, 1 client", "/s", 0},
 		{apiEight, "submit: API, 8 clients", "/s", 0},
 		{arraySubmit, "submit: one array of " + thousands(float64(s.arrayTasks), 0) + ", command line", "ms", 1},
-		{startBare, "start: first instruction (bare: libcontainer)", "ms", 1},
-		{startFork, "start: first instruction (bare: fork/exec)", "ms", 1},
+	}, slices.Concat(startRows(), []row{
 		{trueJobs, fmt.Sprintf("run: /bin/true end to end, %d jobs", s.jobs), "/s", 1},
 		{memoryAlike, "memory: each of " + few + " jobs alike", "B", 0},
 		{memoryDiffer, "memory: each of " + few + " jobs, names differ", "B", 0},
@@ -100,7 +99,7 @@ func rowsOf(s sizes) []row {
 		{millionTime, "array: a million tasks, by API", "ms", 2},
 		{oneMemory, fmt.Sprintf("array: memory of a job, of %d", s.records), "B", 0},
 		{millionMemory, fmt.Sprintf("array: memory of a million tasks, of %d", s.records), "B", 0},
-	}, slices.Concat(stepRows(s), cycleRows(s), severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
+	}, stepRows(s), cycleRows(s), severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
 }
 
 // imageRows are those of what is kept of a saved job. Bare is the same bytes

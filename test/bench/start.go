@@ -57,23 +57,66 @@ func pause(ctx context.Context) {
 // instruction, on an idle node.
 func (b *bench) starts(ctx context.Context, on system, c column, round int) error {
 	for range b.sizes.starts {
-		pause(ctx)
-		took, err := b.timeToStamp(ctx, func() error {
-			_, err := run(ctx, on, submitVerb, "-Q", "--uid="+userName, "-o", "/dev/null", "-D", b.scripts.output, b.scripts.stamp)
-			return err
-		})
+		took, err := b.submitted(ctx, on)
 		if err != nil {
 			return err
 		}
 		b.table.add(round, startBare, c, took)
-		if c == ours {
-			b.table.add(round, startFork, c, took)
+		if c != ours {
+			continue
 		}
-		if err := untilEmpty(ctx, on, 50*time.Millisecond); err != nil {
+		b.table.add(round, startFork, c, took)
+		// Beside it, so that both meet the machine in the same mood.
+		if took, err = b.submitted(ctx, on, "--network=private"); err != nil {
 			return err
 		}
+		b.table.add(round, startPrivate, c, took)
 	}
 	return nil
+}
+
+func startRows() []row {
+	return []row{
+		{startBare, "start: first instruction (bare: libcontainer)", "ms", 1},
+		{startFork, "start: first instruction (bare: fork/exec)", "ms", 1},
+		{startPrivate, "start: with a network of the job's own", "ms", 1},
+	}
+}
+
+// startsAlone measures nothing else.
+func (b *bench) startsAlone(ctx context.Context) {
+	for round := range b.sizes.rounds {
+		for _, side := range b.inTurn(round) {
+			b.on(ctx, side, fmt.Sprintf("starts, round %d of %d", round+1, b.sizes.rounds), []measure{startBare, startFork, startPrivate},
+				func(ctx context.Context, on system) error { return b.starts(ctx, on, side.column, round) })
+		}
+		b.bareStarts(ctx, round)
+	}
+}
+
+// submitted measures one start of a job submitted with these options, and waits for its end.
+func (b *bench) submitted(ctx context.Context, on system, options ...string) (float64, error) {
+	pause(ctx)
+	took, err := b.timeToStamp(ctx, func() error {
+		arguments := append([]string{"-Q", "--uid=" + userName, "-o", "/dev/null", "-D", b.scripts.output}, options...)
+		_, err := run(ctx, on, submitVerb, append(arguments, b.scripts.stamp)...)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return took, untilEmpty(ctx, on, 50*time.Millisecond)
+}
+
+// privateAim is about what a network of the job's own costs at the start.
+func (t *table) privateAim() aim {
+	const most = 15 // milliseconds
+	a := aim{What: fmt.Sprintf("a job with a network of its own starts at most %d ms later", most)}
+	if with, without := t.figures(startPrivate, ours), t.figures(startBare, ours); with != nil && without != nil {
+		later := with.Median - without.Median
+		a.Figure, a.Measured, a.Reached = fmt.Sprintf("%.1f ms", later), true, later <= most
+	}
+	return a
 }
 
 // bareStarts measures the same script without any scheduler: by libcontainer

@@ -28,6 +28,7 @@ const (
 	arraySubmit      measure = "submit.array"
 	startBare        measure = "start.libcontainer"
 	startFork        measure = "start.fork"
+	startPrivate     measure = "start.private"
 	trueJobs         measure = "jobs"
 	memoryAlike      measure = "memory.alike"
 	memoryDiffer     measure = "memory.different"

@@ -17,8 +17,9 @@ import (
 // to start.
 const damageLimit = 2 * time.Minute
 
-// othersWell reports whether every controller but one answers and the cluster has
-// a leader among them: only then may one be taken away for long.
+// othersWell reports whether every controller but one answers, the cluster has a leader
+// among them, and the history of one of them has all that this one's has: only then may
+// one be taken away for long, or for good.
 func (w *weather) othersWell(ctx context.Context, but *controller) bool {
 	peers, err := w.listPeers(ctx)
 	if err != nil || len(peers) != len(w.controllers) {
@@ -29,7 +30,8 @@ func (w *weather) othersWell(ctx context.Context, but *controller) bool {
 			return false
 		}
 	}
-	return true
+	own, others, err := w.historyOf(ctx, but)
+	return err == nil && others >= own && others > 0
 }
 
 // damage stops a controller, tears or flips a file of it, and sees that it does

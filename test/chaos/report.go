@@ -70,6 +70,7 @@ func (t *test) summary(h *history.History, found []history.Violation) {
 	exactly, back, silent := h.Moves()
 	t.out.plain("saves: jobs resumed from an image %d times: %d times with the next number, %d times with one that they had written, %d times they were ended before they wrote one; one with GPUs %d times; gaps %d, repeated against their wish %d, other devices %d",
 		exactly+back+silent, exactly, back, silent, h.MostMoves(), counts[history.Gap], counts[history.Repeated], counts[history.OtherDevices])
+	t.out.plain("history: %d runs that are over in the databases of %d controllers: lost %d, doubled %d, wrong %d", pastRuns(h), len(h.Databases), counts[history.HistoryLost], counts[history.HistoryDoubled], counts[history.HistoryWrong])
 	for _, line := range promisesText(h) {
 		t.out.plain("%s", line)
 	}

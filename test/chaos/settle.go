@@ -93,6 +93,11 @@ func (t *test) settle(ctx context.Context) *history.History {
 	t.limited(ctx, time.Minute, "the cluster's last word", func(ctx context.Context) error {
 		return until(ctx, "the lists of jobs and nodes", func() bool { return t.lastWord(ctx, h) == nil })
 	})
+	t.limited(ctx, calmLimit, "the history of all controllers", func(ctx context.Context) error {
+		var last error
+		err := until(ctx, "the same history everywhere", func() bool { last = t.readDatabases(ctx, h); return last == nil })
+		return errors.Join(err, last)
+	})
 	t.stopAll()
 	t.lookAtHosts(h)
 	if err := t.readRecords(h); err != nil {

@@ -26,6 +26,7 @@ var stories = map[string]func(*test, context.Context) error{
 	"fencing":     fencing,
 	"epochs":      epochs,
 	"request-ids": requestIDs,
+	"history":     lostHistory,
 }
 
 // storyLimit bounds each step of a story. A cluster whose lease was just made
@@ -185,6 +186,38 @@ func epochs(t *test, ctx context.Context) error {
 func (t *test) jobIs(ctx context.Context, number uint32, so func(*pb.Job) bool) bool {
 	jobs, err := t.listJobs(ctx, true)
 	return err == nil && slices.ContainsFunc(jobs, func(j *pb.Job) bool { return j.GetId().GetJob() == number && so(j) })
+}
+
+// lostHistory: a controller loses its database when nothing but the databases has what
+// is over. It copies it from another one.
+func lostHistory(t *test, ctx context.Context) error {
+	job, err := t.submitOne(ctx, runOn, time.Second)
+	if err != nil {
+		return err
+	}
+	one, own := t.controllers[0], uint64(0)
+	err = t.step(ctx, fmt.Sprintf("job %d is in all databases, and nowhere else", job), func(ctx context.Context) bool {
+		jobs, err := t.listJobs(ctx, false)
+		if err != nil || len(jobs) > 0 || t.databasesEqual(ctx) != nil {
+			return false
+		}
+		own, _, err = t.historyOf(ctx, one)
+		return err == nil && own > 0
+	})
+	if err != nil {
+		return err
+	}
+	t.told("lose-history "+one.name, history.Harmless)
+	if err := one.removeHistory(); err != nil {
+		return err
+	}
+	gone := false
+	return t.step(ctx, "it says that it has all again", func(ctx context.Context) bool {
+		_, err := os.Stat(one.historyPath())
+		gone = gone || err == nil
+		through, _, asked := t.historyOf(ctx, one)
+		return gone && asked == nil && through >= own
+	})
 }
 
 // requestIDs: a submission is carried out, its answer is lost on the way back,

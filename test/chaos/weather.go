@@ -58,7 +58,7 @@ type weather struct {
 // lanes are all lanes, with a time for each. There are so many of owners.
 func lanes(owners int) []lane {
 	all := []lane{
-		{"controllers", 6 * time.Second, controllerFaults},
+		{"controllers", 6 * time.Second, slices.Concat(controllerFaults, historyFaults)},
 		{"nodes", 4 * time.Second, nodeFaults},
 		{"network", 4 * time.Second, networkFaults},
 		{"processes", 2 * time.Second, processFaults},

@@ -2,7 +2,6 @@ package acct
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -50,7 +49,7 @@ var columns = withEmpty([]column{
 	{name: "ElapsedRaw", width: 10, value: func(r *row) string { return show.Digits(r.ElapsedS()) }},
 	{name: "Eligible", width: 19, job: true, value: func(r *row) string { return r.view.Stamp(r.Job().GetEligibleMs(), "Unknown") }},
 	{name: "End", width: 19, value: (*row).end},
-	{name: "ExitCode", width: 8, value: func(r *row) string { code, signal := r.Exit(); return fmt.Sprintf("%d:%d", code, signal) }},
+	{name: "ExitCode", width: 8, value: func(r *row) string { code, signal := r.Exit(); return show.Digits(code) + ":" + show.Digits(signal) }},
 	{name: "GID", width: 6, job: true, value: func(r *row) string { return show.Digits(r.Job().GetOwner().GetGid()) }},
 	{name: "Group", width: 9, job: true, value: func(r *row) string { return r.Job().GetOwner().GetGroup() }},
 	{name: "JobID", width: -12, value: func(r *row) string { return r.name(r.view.JobName(r.Job())) }},
@@ -94,8 +93,10 @@ var columns = withEmpty([]column{
 	{name: "TimelimitRaw", width: 12, job: true, value: (*row).limitMinutes},
 	{name: "SystemCPU", width: 10, step: true, value: func(r *row) string { return r.stepCPU(func(s *past.Step) uint64 { return s.SystemUS }) }},
 	{name: "TotalCPU", width: 10, value: func(r *row) string { return show.CPUClock(r.cpuNS()) }},
-	{name: "TRESUsageInMax", width: 14, step: true, value: (*row).used},
-	{name: "TRESUsageInTot", width: 14, step: true, value: (*row).used},
+	{name: "TRESUsageInAve", width: 14, step: true, value: (*row).usedAverage},
+	{name: "TRESUsageInMax", width: 14, step: true, value: (*row).usedMost},
+	{name: "TRESUsageInMaxNode", width: 18, step: true, value: (*row).usedMostNode},
+	{name: "TRESUsageInTot", width: 14, step: true, value: (*row).usedInAll},
 	{name: "UID", width: 6, job: true, value: func(r *row) string { return show.Digits(r.Job().GetOwner().GetUid()) }},
 	{name: "UndoneSeconds", width: 13, job: true, value: func(r *row) string { return show.Digits(uint64(max(r.Job().GetSaved().GetUndoneMs(), 0) / 1000)) }},
 	{name: "User", width: 9, job: true, value: func(r *row) string { return r.Job().GetOwner().GetUser() }},
@@ -107,7 +108,7 @@ var columns = withEmpty([]column{
 // empty are the fields of sacct(1) that nothing here has a value for.
 const empty = "AdminComment AssocID AveCPUFreq AvePages AveVMSize BlockID ConsumedEnergy ConsumedEnergyRaw Container DBIndex Flags Layout " +
 	"MaxDiskReadNode MaxDiskReadTask MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxVMSize MaxVMSizeNode MaxVMSizeTask McsLabel " +
-	"QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SubmitLine SystemComment TRESUsageInAve TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask " +
+	"QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SubmitLine SystemComment TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask " +
 	"TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot WCKeyID"
 
 func withEmpty(columns []column) []column {
@@ -242,13 +243,6 @@ func (r *row) limitMinutes() string {
 	default:
 		return show.Digits((limit + 59) / 60)
 	}
-}
-
-func (r *row) used() string {
-	if r.Of == nil && r.Job().GetUsage() == nil {
-		return ""
-	}
-	return "cpu=" + show.Clock(uint32(r.cpuNS()/1e9)) + ",mem=" + r.peakMemory()
 }
 
 // size is an amount of memory in the unit of --units, or in the usual one of the field.

@@ -3,6 +3,7 @@ package acct
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -189,16 +190,22 @@ func numberedStep(s show.JSONShape, id any, r past.Row) stepRecord {
 	if of.GPUs > 0 {
 		allocated = append(allocated, resource{Type: "gres", Name: "gpu", ID: 1001, Count: uint64(of.GPUs)})
 	}
-	used := func(cpuNS, bytes uint64) []resource {
-		return []resource{{Type: "cpu", ID: 1, Count: cpuNS / 1e6}, {Type: "mem", ID: 2, Count: bytes}}
+	gpu := of.GPU
+	used := func(cpuNS, bytes, gpuBytes uint64, gpuPercent float64) []resource {
+		list := []resource{{Type: "cpu", ID: 1, Count: cpuNS / 1e6}, {Type: "mem", ID: 2, Count: bytes}}
+		if gpu.Measured {
+			list = append(list, resource{Type: "gres", Name: "gpumem", ID: gpuMemoryID, Count: gpuBytes}, resource{Type: "gres", Name: "gpuutil", ID: gpuPercentID, Count: uint64(math.Round(gpuPercent))})
+		}
+		return list
 	}
+	tasks := max(of.Tasks, 1)
 	return stepRecord{
 		Step: stepName{ID: id, Name: of.Name}, State: stateWord(s, r), ExitCode: exitOf(s, r), Time: timeOf(s, r),
 		Nodes: map[string]any{"count": len(of.Nodes), "range": spec.FormatHostList(of.Nodes), "list": of.Nodes}, Tasks: map[string]int{"count": int(of.Tasks)},
 		TRES: map[string]any{"allocated": allocated, "requested": map[string]any{
-			"max":     used(of.CPUNS(), of.Peak.Bytes),
-			"average": used(of.Average(of.CPUNS()), of.Average(of.SumBytes)),
-			"total":   used(of.CPUNS(), of.SumBytes),
+			"max":     used(of.CPUNS(), of.Peak.Bytes, gpu.Memory, float64(gpu.MostPercent)),
+			"average": used(of.Average(of.CPUNS()), of.Average(of.SumBytes), of.Average(gpu.SumMemory), gpu.Percent/float64(tasks)),
+			"total":   used(of.CPUNS(), of.SumBytes, gpu.SumMemory, gpu.Percent),
 		}},
 	}
 }
@@ -249,6 +256,12 @@ func timeOf(s show.JSONShape, r past.Row) timeRecord {
 	}
 	return record
 }
+
+// Numbers that no model of GPUs reaches.
+const (
+	gpuMemoryID  = 2001
+	gpuPercentID = 2002
+)
 
 // resourcesOf are a job's resources with the numbers that Slurm gives to the kinds.
 func resourcesOf(job *pb.Job) []resource {

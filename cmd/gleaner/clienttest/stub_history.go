@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // ListRuns has a run of each job.
@@ -41,8 +42,10 @@ func stubSteps(job *pb.Job) []*pb.NodeSteps {
 			{
 				Step: 3, Name: "train", Tasks: 2, Cpus: 2, Gpus: 1, StartMs: start + 1000, EndMs: start + 61_000, UserUs: 90_000_000, SystemUs: 2_000_000,
 				PeakMemoryBytes: 200 << 20, PeakRank: 1, SumMemoryBytes: 300 << 20, LeastCpuUs: 40_000_000, ReadBytes: 8 << 20, WrittenBytes: 4 << 20,
+				GpuSamples: 6, SumGpuPercent: 480, MostGpuPercent: 97, PeakGpuMemoryBytes: 6 << 30,
 			},
 			{Step: 4, Name: "tail", Tasks: 1, Cpus: 1, StartMs: start + 62_000},
+			{Step: step.BatchStep, Name: "batch", Tasks: 1, StartMs: start, GpuSamples: 60, SumGpuPercent: 480, MostGpuPercent: 97, PeakGpuMemoryBytes: 6 << 30},
 		}},
 		{Node: "n2", Steps: []*pb.StepPart{{
 			Step: 3, Name: "train", Tasks: 2, Cpus: 2, Gpus: 1, StartMs: start + 1500, EndMs: start + 62_000, ExitCode: 9, UserUs: 20_000_000, SystemUs: 500,

@@ -78,6 +78,7 @@ allow_accounts = ["lab"]
 allow_qos = ["high"]
 exclusive = "user"
 bf_checkpoint = true
+nested_containers = true
 network = "private-only"
 [[partition]]
 name = "table"
@@ -133,7 +134,7 @@ enforce = ["safe", "qos"]
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n[1-4]", IsDefault: true, MaxTimeS: 86400, DefaultTimeS: 5400,
 			DefaultMemoryPerCpuBytes: 2 << 30, DefaultMemoryPerGpuBytes: 16 << 30, AllowRootJobs: true, LeaseAction: "fence", AllowGroups: []string{"physics"},
 			PriorityJobFactor: 5, TresBillingWeights: map[string]float64{"cpu": 1, "mem": 0.25, "gres/gpu": 2}, Qos: "gpus", PreemptMode: "cancel",
-			GraceTimeS: 60, AllowAccounts: []string{"lab"}, AllowQos: []string{"high"}, Exclusive: "user", BfCheckpoint: true, Network: "private-only",
+			GraceTimeS: 60, AllowAccounts: []string{"lab"}, AllowQos: []string{"high"}, Exclusive: "user", BfCheckpoint: true, NestedContainers: true, Network: "private-only",
 		}, {Name: "table", Nodes: "ALL", Up: true, MaxTimeS: spec.Unlimited, PriorityTier: 1, LeaseAction: "run-on", PriorityJobFactor: 1,
 			TresBillingWeights: map[string]float64{"cpu": 1, "mem": 256, "gres/gpu:a100": 4.5}}},
 		Priority: &pb.PriorityPolicy{WeightAge: 1000, WeightFairShare: 10000, MaxAgeS: 14 * 86400, DecayHalfLifeS: spec.Unlimited,

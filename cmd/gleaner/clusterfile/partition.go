@@ -34,6 +34,7 @@ type partitionFile struct {
 	AllowQOS          []string `toml:"allow_qos"`
 	Exclusive         string   `toml:"exclusive"`
 	BfCheckpoint      bool     `toml:"bf_checkpoint"`
+	NestedContainers  bool     `toml:"nested_containers"`
 }
 
 func (p *partitionFile) partition() (*pb.Partition, error) {

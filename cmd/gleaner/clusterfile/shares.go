@@ -219,7 +219,7 @@ func (a *accountingFile) message() (*pb.AccountingPolicy, error) {
 // fillShares fills in what a partition says of the order of jobs.
 func (p *partitionFile) fillShares(partition *pb.Partition) error {
 	partition.Qos, partition.AllowAccounts, partition.AllowQos = p.QOS, p.AllowAccounts, p.AllowQOS
-	partition.PriorityJobFactor, partition.BfCheckpoint = 1, p.BfCheckpoint
+	partition.PriorityJobFactor, partition.BfCheckpoint, partition.NestedContainers = 1, p.BfCheckpoint, p.NestedContainers
 	if p.PriorityJobFactor != nil {
 		partition.PriorityJobFactor = *p.PriorityJobFactor
 	}

@@ -5,7 +5,6 @@ package eff
 import (
 	"bufio"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
@@ -30,7 +29,7 @@ func runEff(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
-	runs, err := past.All(inv.Context, inv, controllers, targets[0])
+	runs, err := past.All(inv.Context, inv, controllers, targets[0], true)
 	if err != nil {
 		return past.Failed(inv, err)
 	}
@@ -113,24 +112,6 @@ func perNode(job *pb.Job) string {
 	return ""
 }
 
-// gpus says which GPUs the run had, and for how long.
-func gpus(out *bufio.Writer, r past.Row) {
-	total, byModel := show.GPUCounts(r.Job())
-	if total == 0 {
-		return
-	}
-	fmt.Fprintf(out, "GPUs: %d", total)
-	for _, model := range slices.Sorted(maps.Keys(byModel)) {
-		if model != "" {
-			fmt.Fprintf(out, " %s", format.Printable(model))
-		}
-	}
-	fmt.Fprintf(out, "\nGPU time: %s; how much of it they worked is not recorded\n", show.Clock(uint32(min(uint64(r.ElapsedS())*uint64(total), uint64(spec.Unlimited)-1))))
-	if lost := r.Run.GetLostGpuMs() / 1000; lost > 0 {
-		fmt.Fprintf(out, "GPU time lost to preemptions: %s\n", show.Clock(uint32(min(lost, int64(spec.Unlimited)-1))))
-	}
-}
-
 func percent(part, whole uint64) string {
 	if whole == 0 {
 		return "0.00%"
@@ -169,6 +150,10 @@ func advice(r past.Row, u use) []string {
 	if busy := (u.cpuS + u.wallS - 1) / max(u.wallS, 1); u.wallS >= shortRunS && job.GetCpus() > 1 && max(busy, 1)*wasteful <= job.GetCpus() {
 		options = append(options, fmt.Sprintf("as few CPUs as were busy (%d of %d)", max(busy, 1), job.GetCpus()))
 	}
+	fewer, idle := gpuAdvice(r, u)
+	if fewer != "" {
+		options = append(options, fewer)
+	}
 	if limit := job.GetTimeLimitS(); limit != spec.Unlimited && limit > 0 && u.wallS >= shortRunS && state == pb.JobState_JOB_STATE_COMPLETED {
 		if want := uint32(roundUp(uint64(u.wallS)*3/2, minuteS)); want*wasteful <= limit {
 			options = append(options, "--time="+show.Clock(want))
@@ -180,6 +165,9 @@ func advice(r past.Row, u use) []string {
 			text += ", " + option
 		}
 		lines = append(lines, text+": it will start sooner.")
+	}
+	if idle != "" {
+		lines = append(lines, idle)
 	}
 	switch {
 	case state == pb.JobState_JOB_STATE_OUT_OF_MEMORY:

@@ -116,6 +116,9 @@ func appendBlanks(dst []byte, n int) []byte {
 // users; a name with an escape sequence in it must not reach a terminal, and
 // one with a newline must not look like two rows.
 func appendPrintable(dst []byte, text string, n int) []byte {
+	if isPlain(text) {
+		return append(dst, text[:min(n, len(text))]...)
+	}
 	for _, r := range text {
 		if n--; n < 0 {
 			break
@@ -128,9 +131,42 @@ func appendPrintable(dst []byte, text string, n int) []byte {
 	return dst
 }
 
+// isPlain reports whether text is all ASCII that can be printed, as nearly all is.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendCell appends text as Printable has it, in a width: filled with blanks before it, or
+// after it if width is less than 0. What does not fit ends in a plus.
+func AppendCell(dst []byte, text string, width int) []byte {
+	wide, length := max(width, -width), utf8.RuneCountInString(text)
+	if length > wide {
+		return append(appendPrintable(dst, text, wide-1), '+')
+	}
+	if width > 0 {
+		dst = appendBlanks(dst, wide-length)
+	}
+	dst = appendPrintable(dst, text, length)
+	if width < 0 {
+		dst = appendBlanks(dst, wide-length)
+	}
+	return dst
+}
+
+// AppendPrintable appends text as Printable has it.
+func AppendPrintable(dst []byte, text string) []byte { return appendPrintable(dst, text, len(text)) }
+
 // Printable returns text with everything that a terminal might obey, or that
 // would break a line, replaced by a question mark.
 func Printable(text string) string {
+	if isPlain(text) {
+		return text
+	}
 	return string(appendPrintable(nil, text, len(text)))
 }
 

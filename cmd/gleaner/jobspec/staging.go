@@ -22,8 +22,18 @@ const (
 func stagingOptions() []option.Option {
 	return []option.Option{
 		{Long: optStageIn, Argument: "source:target", InScript: true, Help: "copy this to the job's node before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, a path as the job sees it, or here: and a file of this host, which gsubmit copies there; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job"},
-		{Long: optStageOut, Argument: "source:target", InScript: true, Help: "copy this away when the job is over, however it ended, and has given back its GPUs; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, or a path as the job sees it"},
+		{Long: optStageOut, Argument: "source:target", InScript: true, Help: "copy this away when the job is over, however it ended, and has given back its GPUs; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, a path as the job sees it, or here: and a path on this host, to which gsubmit --wait fetches it, or gcp within a day"},
 	}
+}
+
+// stagingLater refuses them where there is no script.
+func stagingLater() []option.Option {
+	table := stagingOptions()
+	for i := range table {
+		table[i].Help, table[i].InScript = "", false
+		table[i].Later = "files are staged before and after a script: submit one with gsubmit, or copy files with gcp while the job runs"
+	}
+	return table
 }
 
 // staging reads them.
@@ -35,8 +45,11 @@ func (b *Builder) staging() {
 				b.Fail(1, "Invalid --%s specification: %w", long, err)
 				return
 			}
-			if file, here := strings.CutPrefix(one.Source, fromHere); here && !one.Out {
+			if file, is := strings.CutPrefix(one.Source, here); is && !one.Out {
 				one.Source = b.fromHere(file)
+			}
+			if file, is := strings.CutPrefix(one.Target, here); is && one.Out {
+				one.Target = b.toHere(one.Source, file)
 			}
 			b.spec.Staging = append(b.spec.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out})
 		}
@@ -46,8 +59,8 @@ func (b *Builder) staging() {
 	}
 }
 
-// fromHere begins a source that is a file of this host.
-const fromHere = "here:"
+// here begins a source or a target that is a file of this host.
+const here = "here:"
 
 // fromHere is the place of a file of this host that the user can read.
 func (b *Builder) fromHere(name string) string {
@@ -66,8 +79,28 @@ func (b *Builder) fromHere(name string) string {
 		b.Fail(1, "--%s: %s is no file: make an archive of a directory", optStageIn, path)
 	}
 	if b.Values.Given(optArray) {
-		b.Fail(1, "--%s=%s is for single jobs: put what an array needs on a web server or into a bucket", optStageIn, fromHere)
+		b.Fail(1, "--%s=%s is for single jobs: put what an array needs on a web server or into a bucket", optStageIn, here)
 	}
+	return onThisHost(path)
+}
+
+// toHere is the place on this host of a result.
+func (b *Builder) toHere(source, name string) string {
+	path, err := filepath.Abs(name)
+	switch {
+	case err != nil:
+		b.Fail(1, "--%s %s: %w", optStageOut, name, err)
+	case name == "":
+		b.Fail(1, "--%s: it is SOURCE:%sTARGET", optStageOut, here)
+	case !filepath.IsAbs(source):
+		b.Fail(1, "--%s: %s: a result that goes to the submitting host is named by a path that begins with /", optStageOut, source)
+	case b.Values.Given(optArray):
+		b.Fail(1, "--%s with %s is for single jobs: let the results of an array go to a web server or into a bucket", optStageOut, here)
+	}
+	return onThisHost(path)
+}
+
+func onThisHost(path string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"

@@ -35,6 +35,7 @@ func Command() *option.Command {
 			{Long: "guest-network", Argument: "size", Default: "unlimited", Help: "how much guests may send over the network in a second, and how much receive, all together: 1K to 1024T"},
 			{Long: "network", Argument: "rule", Default: "private-only", Help: "the network of guests: private-only, their own; private, also the node's for those that ask for it (--network=host); host, the node's unless they ask for their own"},
 			{Long: "network-allow", Argument: "list", Default: "all", Help: "where guests with a network of their own may connect to, as far as their partition allows it too: addresses and ranges, with ports or without, as in 10.0.0.0/8,192.0.2.7:443; all or none"},
+			{Long: "nested", Argument: "yes|no", Default: "no", Help: "whether guests may make containers of their own (bubblewrap, Apptainer), as far as their partition allows it too (nested_containers in cluster.toml)"},
 			{Long: "guest-io", Argument: "size", Default: "unlimited", Help: "how much guests may read from each of a node's disks in a second, and how much write, all together: 64K to 1024T; each guest has an even share"},
 			{Long: "guest-power", Argument: "watts", Default: "unlimited", Help: "what a GPU may draw while a guest has it, as in 200W; yours draw what they did"},
 			{Long: "parked-memory", Argument: "size", Default: "unlimited", Help: "how much memory parked guests may keep when the node is reclaimed; of the others those that lose least end. 0: all end"},

@@ -45,6 +45,7 @@ func TestLendAsks(t *testing.T) {
 		"glend n1 --guest-power=250w --guest-io=50M":            {Names: "n1", Settings: []string{"guest_io_bytes", "guest_power_watts"}, Lending: &pb.Lending{GuestPowerWatts: 250, GuestIoBytes: 50 << 20}},
 		"glend n1 --guest-power=unlimited --guest-io=unlimited": {Names: "n1", Settings: []string{"guest_io_bytes", "guest_power_watts"}, Lending: &pb.Lending{}},
 		"glend n1 --kill=NO":                                    {Names: "n1", Settings: []string{"unbounded"}, Lending: &pb.Lending{}},
+		"glend n1 --nested=yes":                                 {Names: "n1", Settings: []string{"nested_containers"}, Lending: &pb.Lending{NestedContainers: true}},
 		"glend n1 --kill=yes":                                   {Names: "n1", Settings: []string{"unbounded"}, Lending: &pb.Lending{Unbounded: true}},
 		"glend n1 --hours=18:00-8:00":                           {Names: "n1", Settings: []string{"hours", "time_zone"}, Lending: &pb.Lending{Hours: "18:00-8:00", TimeZone: "Asia/Tokyo"}},
 		"glend n1 --guest-memory=4G --max-time=4h --parked-memory=0 --guest-tmp=unlimited": {Names: "n1",

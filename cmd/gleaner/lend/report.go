@@ -16,7 +16,7 @@ import (
 )
 
 // settingOptions set terms, and are of no use to what only shows.
-var settingOptions = []string{"hours", "time-zone", "notice", "gpus", "accounts", "images", "guest-memory", "guest-tmp", "parked-memory", "max-time", "kill", "triggers", "quiet", "reset", "dry-run"}
+var settingOptions = []string{"hours", "time-zone", "notice", "gpus", "accounts", "images", "guest-memory", "guest-tmp", "parked-memory", "max-time", "kill", "nested", "triggers", "quiet", "reset", "dry-run"}
 
 // report is glend report: the record of owners.
 func report(inv *option.Invocation, shape show.JSONShape) error {

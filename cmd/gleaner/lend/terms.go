@@ -45,6 +45,7 @@ func readTerms(inv *option.Invocation, request *pb.SetLendingRequest) error {
 		{"parked-memory", "parked_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.ParkedMemoryBytes })},
 		{"max-time", "max_unsaved_s", readMaxTime},
 		{"kill", "unbounded", readKill},
+		{"nested", "nested_containers", readNested},
 	} {
 		if !inv.Given(term.long) {
 			continue
@@ -206,15 +207,24 @@ func readMaxTime(inv *option.Invocation, long string, terms *pb.Lending) (err er
 	return nil
 }
 
-func readKill(inv *option.Invocation, long string, terms *pb.Lending) error {
+func readKill(inv *option.Invocation, long string, terms *pb.Lending) (err error) {
+	terms.Unbounded, err = readYesNo(inv, long)
+	return err
+}
+
+func readNested(inv *option.Invocation, long string, terms *pb.Lending) (err error) {
+	terms.NestedContainers, err = readYesNo(inv, long)
+	return err
+}
+
+func readYesNo(inv *option.Invocation, long string) (bool, error) {
 	switch strings.ToLower(inv.Text(long)) {
 	case "yes":
-		terms.Unbounded = true
+		return true, nil
 	case "no":
-	default:
-		return inv.Fail("--kill=%s: type yes or no", inv.Text(long))
+		return false, nil
 	}
-	return nil
+	return false, inv.Fail("--%s=%s: type yes or no", long, inv.Text(long))
 }
 
 // localZone is the name of this machine's time zone: that of the environment, or that to

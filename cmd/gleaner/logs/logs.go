@@ -40,7 +40,7 @@ func printOutput(inv *option.Invocation) error {
 	}
 	name := inv.Operands[0]
 	if job, number, step := strings.Cut(name, "."); step {
-		return inv.Fail("glogs prints the output of the script, and of the steps that have no file of their own: type glogs %s; gattach %s joins a step that grun --jobid began", console.Quoted(job), console.Quoted(job+"."+number))
+		return inv.Fail("glogs prints the output of the script, and of the steps that have no file of their own: type glogs %s. With --output the file of a step lies where its grun ran, which opened it; gattach %s joins a step that grun --jobid began", console.Quoted(job), console.Quoted(job+"."+number))
 	}
 	id, err := client.OneJob(name)
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *printing) look() (*pb.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := past.All(p.inv.Context, p.inv, p.client, targets[0])
+	runs, err := past.All(p.inv.Context, p.inv, p.client, targets[0], false)
 	if err != nil {
 		return nil, err
 	}

@@ -51,13 +51,14 @@ func Failed(inv *option.Invocation, err error) error { return client.LoadError(i
 // Connect is the way to the controllers.
 func Connect(inv *option.Invocation) (*client.Client, error) { return client.Connect(inv) }
 
-// All is every run of one job, for commands about one.
-func All(ctx context.Context, inv *option.Invocation, controllers *client.Client, target spec.JobTarget) (runs []*pb.PastRun, err error) {
+// All is every run of one job, for commands about one; with steps, what those of ended runs
+// did too.
+func All(ctx context.Context, inv *option.Invocation, controllers *client.Client, target spec.JobTarget, steps bool) (runs []*pb.PastRun, err error) {
 	id := &pb.JobId{Job: target.Job}
 	if first, one := spec.FirstTask(target.Tasks); one && spec.CountTasks(target.Tasks) == 1 {
 		id.ArrayTask = &first
 	}
-	request := &pb.ListRunsRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{id}}, Live: true}
+	request := &pb.ListRunsRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{id}}, Live: true, Steps: steps}
 	err = Ask(inv, controllers, request, func(run *pb.PastRun) error {
 		runs = append(runs, run)
 		return nil

@@ -26,6 +26,7 @@ type Step struct {
 	SumBytes              uint64 // of the tasks' peaks
 	ReadBytes, WriteBytes uint64
 	MostRead, MostWritten Most
+	GPU                   GPUUse
 	// Only of one that runs.
 	Virtual    Most
 	SumVirtual uint64
@@ -92,6 +93,7 @@ func (s *Step) add(node string, part *pb.StepPart) {
 	s.SumVirtual += part.GetSumVirtualBytes()
 	s.MostRead.take(part.GetMostReadBytes(), node, part.GetMostReadRank())
 	s.MostWritten.take(part.GetMostWrittenBytes(), node, part.GetMostWrittenRank())
+	s.GPU.add(node, part)
 	s.Virtual.take(part.GetPeakVirtualBytes(), node, part.GetPeakVirtualRank())
 	s.Pids[node] = part.GetPids()
 }

@@ -25,6 +25,7 @@ type stepRun struct {
 	targets steps.Targets
 	layout  *format.Layout[*steps.Row]
 	less    func(a, b *steps.Row) int // nil = by partition, job and step
+	json    show.JSONShape
 }
 
 func runSteps(inv *option.Invocation) error {
@@ -44,10 +45,11 @@ func runSteps(inv *option.Invocation) error {
 }
 
 func newStepRun(inv *option.Invocation) (*stepRun, error) {
-	if inv.Given("json") {
-		return nil, inv.Fail("--steps has no JSON: gstat --allsteps --json --jobs=JOB has")
-	}
 	run := &stepRun{inv: inv}
+	var err error
+	if run.json, err = show.JSONShapeOf(inv); err != nil {
+		return nil, err
+	}
 	words := inv.All("steps")
 	if !inv.Given("jobs") {
 		// The argument is optional, so that of "-s 12.0" is an operand.
@@ -63,7 +65,6 @@ func newStepRun(inv *option.Invocation) (*stepRun, error) {
 		}
 		run.targets = append(run.targets, targets...)
 	}
-	var err error
 	if run.choice, err = chooseJobs(inv); err != nil {
 		return nil, err
 	}
@@ -114,6 +115,21 @@ func (run *stepRun) once(ctx context.Context, now time.Time) error {
 	if run.less != nil {
 		slices.SortStableFunc(rows, run.less)
 	}
+	if run.json != show.JSONNone {
+		return run.writeJSON(rows)
+	}
+	return run.print(rows, now)
+}
+
+func (run *stepRun) writeJSON(rows []*steps.Row) error {
+	records := []any{}
+	for _, row := range rows {
+		records = append(records, row.JSON(run.json))
+	}
+	return console.Output(show.WriteJSON(run.inv, run.json, "steps", records))
+}
+
+func (run *stepRun) print(rows []*steps.Row, now time.Time) error {
 	out := bufio.NewWriter(run.inv.Stdout)
 	if run.inv.Given("iterate") || run.inv.Given("long") {
 		fmt.Fprintln(out, now.Format(console.DateLine))

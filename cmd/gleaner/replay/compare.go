@@ -70,7 +70,7 @@ func PrintReplay(out io.Writer, recorded *Recorded, results []*sim.Result) {
 var replayed = []string{"scheduler.type", "scheduler.bf_", "priority.weight_age", "priority.weight_job_size", "priority.weight_partition", "priority.max_age", "priority.favor_small", "priority.small_relative_to_time", "partitions.", "owners."}
 
 // partial are the parts of a partition that it does not know.
-var partial = []string{".allow_", ".network", ".lease_action", ".default", ".preempt_mode", ".grace_time", ".exclusive", ".qos", ".billing", ".bf_checkpoint", ".tres_billing"}
+var partial = []string{".allow_", ".network", ".lease_action", ".default", ".preempt_mode", ".grace_time", ".exclusive", ".qos", ".billing", ".bf_checkpoint", ".nested_containers", ".tres_billing"}
 
 // NotReplayed are the paths of changes of which a replay shows nothing.
 func NotReplayed(changes []*pb.PolicyChange) []string {

@@ -229,6 +229,7 @@ type LendingJSON struct {
 	GuestPowerWatts   *uint32         `json:"guest_power_watts"`   // of each GPU
 	Network           string          `json:"network"`             // of guests: private-only, private, host
 	NetworkAllow      []string        `json:"network_allow"`       // empty = everywhere
+	NestedContainers  bool            `json:"nested_containers"`   // guests may make containers of their own
 	MaxUnsavedS       *uint32         `json:"max_unsaved_s"`
 	ImageRules        *ImageRulesJSON `json:"image_rules"` // null = all that the site allows
 	Kill              bool            `json:"kill"`        // guests without a bound may run, and are killed
@@ -243,7 +244,7 @@ func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
 		Node: row.Node.GetName(), Owner: row.Node.GetOwnerAccount(), Default: row.Node.GetLending() == nil, NoticeMs: t.GetNoticeMs(), Hours: t.GetHours(), TimeZone: t.GetTimeZone(),
 		GpuPercent: t.GetGpuPercent(), Accounts: append([]string{}, t.GetAccounts()...), ParkedMemoryBytes: limitOrNull(t.GetParkedMemoryBytes()),
 		GuestMemoryBytes: limitOrNull(t.GetGuestMemoryBytes()), GuestTmpBytes: limitOrNull(t.GetGuestTmpBytes()), By: t.GetBy(), AtMs: t.GetAtMs(),
-		Kill: t.GetUnbounded(), Network: guestNetworkText(row.Node, t), NetworkAllow: append([]string{}, t.GetNetworkAllow()...), ImageRules: imageRulesJSON(t.GetImageRules()),
+		Kill: t.GetUnbounded(), Network: guestNetworkText(row.Node, t), NetworkAllow: append([]string{}, t.GetNetworkAllow()...), NestedContainers: t.GetNestedContainers(), ImageRules: imageRulesJSON(t.GetImageRules()),
 	}
 	if t.GetGuestNetworkBytes() != 0 {
 		record.GuestNetworkBytes = &t.GuestNetworkBytes
@@ -292,6 +293,9 @@ func nodeLending(r *Record, node *pb.Node, view *View) {
 		Item("GuestIO", rateText(terms.GetGuestIoBytes())), Item("GuestPower", powerText(terms.GetGuestPowerWatts())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
 		Item("MaxUnsavedTime", maxTimeText(terms.GetMaxUnsavedS())), Item("LendingSetBy", OrNull(terms.GetBy())), Item("LendingSetTime", view.Stamp(terms.GetAtMs(), "Unknown")))
 	r.Line(Item("NetworkOfGuests", guestNetworkText(node, terms)), Item("NetworkAllow", cmp.Or(strings.Join(terms.GetNetworkAllow(), ","), spec.Everywhere)))
+	if terms.GetNestedContainers() {
+		r.Line("NestedContainersOfGuests=YES")
+	}
 	if len(terms.GetTriggers()) > 0 {
 		var words []string
 		for _, trigger := range terms.GetTriggers() {

@@ -150,7 +150,7 @@ func (s JSONShape) Partition(p *pb.Partition, nodes []*pb.Node) *PartitionRecord
 		Defaults: map[string]any{"time": s.minutes(p.DefaultTimeS), "memory_per_cpu": s.some(p.DefaultMemoryPerCpuBytes >> 20), "memory_per_gpu": s.some(p.DefaultMemoryPerGpuBytes >> 20)},
 		Groups:   map[string]any{"allowed": strings.Join(p.AllowGroups, ",")},
 		Priority: map[string]any{"tier": p.PriorityTier},
-		Gleaner:  map[string]any{"allow_root_jobs": p.AllowRootJobs, "lease_action": p.LeaseAction, "network": cmp.Or(p.Network, "host"), "network_allow": append([]string{}, p.GetOutside().GetAllow()...), "network_rate": spec.FormatRate(p.GetOutside().GetBytesPerSecond())},
+		Gleaner:  map[string]any{"allow_root_jobs": p.AllowRootJobs, "lease_action": p.LeaseAction, "nested_containers": p.NestedContainers, "network": cmp.Or(p.Network, "host"), "network_allow": append([]string{}, p.GetOutside().GetAllow()...), "network_rate": spec.FormatRate(p.GetOutside().GetBytesPerSecond())},
 	}
 }
 

@@ -35,6 +35,9 @@ func NodeRecordOf(node *pb.Node, view *View, details bool) *Record {
 	if node.Reason != "" {
 		r.Line(Item("Reason", fmt.Sprintf("%s [%s@%s]", node.Reason, cmp.Or(node.ReasonUser, "unknown"), view.Stamp(node.ReasonMs, "Unknown"))))
 	}
+	if whyNot := inventory.GetNoWayOut(); whyNot != "" {
+		r.Line(Item("NoWayOut", whyNot))
+	}
 	nodeReclaim(r, node, view)
 	nodeLending(r, node, view)
 	nodeEvacuation(r, node, view)

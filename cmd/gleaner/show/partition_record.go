@@ -52,6 +52,9 @@ func PartitionRecordOf(p *pb.Partition, nodes []*pb.Node, view *View) *Record {
 	if p.BfCheckpoint {
 		r.Line("BfCheckpoint=YES")
 	}
+	if p.NestedContainers {
+		r.Line("NestedContainers=YES")
+	}
 	if weights := spec.FormatBillingWeights(p.TresBillingWeights); weights != "" {
 		r.Line(Item("TRESBillingWeights", weights))
 	}

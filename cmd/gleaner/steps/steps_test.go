@@ -2,6 +2,7 @@ package steps
 
 import (
 	"bufio"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +115,25 @@ func TestRecord(t *testing.T) {
 `
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	for shape, want := range map[show.JSONShape]string{
+		show.JSONCurrent: `"state":["RUNNING"],"submit_line":"","task":{"distribution":"UNKNOWN"},"time":{"limit":{"set":false,"infinite":true,"number":0},"running":{"set":true,"infinite":false,"number":3540},"start":{"set":true,"infinite":false,"number":1899996460}}`,
+		show.JSONOld:     `"state":"RUNNING","submit_line":"","task":{"distribution":"UNKNOWN"},"time":{"limit":null,"running":3540,"start":1899996460}`,
+	} {
+		text, err := json.Marshal(rows(t, "14.1")[0].JSON(shape))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{
+			want, `"array":{"job_id":12,"task_id":3}`, `"id":"12_3.1","name":"a-rather-long-name"`,
+			`"nodes":"n[1-2]","number_cpus":4,"number_tasks":4,"partition":"main"`, `"tres":{"allocation":"cpu=4,node=2,gres/gpu=2"`, `"user":"ada"`,
+		} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("shape %d: %s lacks %s", shape, text, part)
+			}
+		}
 	}
 }

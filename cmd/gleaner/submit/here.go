@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,8 +22,12 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
-// askEvery is how often it is asked whether a job waits for a file of this host.
-const askEvery = 500 * time.Millisecond
+// askEvery is how often it is asked whether a job waits for a file of this host, and runsEvery
+// while it runs.
+const (
+	askEvery  = 500 * time.Millisecond
+	runsEvery = 5 * time.Second
+)
 
 // sendFiles copies the files of this host that the job waits for, by gcp.
 func sendFiles(inv *option.Invocation, controller *client.Client, job uint32, staging []*pb.Staging) error {
@@ -33,9 +38,9 @@ func sendFiles(inv *option.Invocation, controller *client.Client, job uint32, st
 			continue
 		}
 		there := fmt.Sprintf("%d:%s%s", job, one.HereTarget(), spec.HereSuffix)
-		err := awaitCall(inv.Context, controller, job, file)
+		err := awaitCall(inv.Context, controller, job, step.AwaitsHere+file+" ")
 		if err == nil {
-			err = sendFile(inv, file, there)
+			err = runCopy(inv, file, there)
 		}
 		switch {
 		case inv.Context.Err() != nil:
@@ -47,24 +52,55 @@ func sendFiles(inv *option.Invocation, controller *client.Client, job uint32, st
 	return nil
 }
 
-// awaitCall waits until the job says that it waits for a file. A controller that does not
-// answer is asked again.
-func awaitCall(ctx context.Context, controller *client.Client, id uint32, file string) error {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
+// fetchFiles copies the results of a job that go to this host, by gcp, once it is over and
+// they wait for that.
+func fetchFiles(inv *option.Invocation, controller *client.Client, job uint32, staging []*pb.Staging) error {
+	for _, s := range staging {
+		one := spec.Staging{Source: s.GetSource(), Target: s.GetTarget(), Out: s.GetOut()}
+		_, file, is := one.Here()
+		if !is || !one.Out {
+			continue
+		}
+		there := fmt.Sprintf("%d:%s", job, one.Source)
+		err := awaitCall(inv.Context, controller, job, step.AwaitsFetch+one.Source+": ")
+		switch {
+		case errors.Is(err, errOver): // waiting for it says how it ended
+			return nil
+		case err == nil:
+			err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), runCopy(inv, "-r", there, file))
+		}
+		switch {
+		case inv.Context.Err() != nil:
+			return option.Fail(console.Interrupted, "no longer waiting for job %d, which continues; type gcp -r %s %s within a day after its end; gcancel %d ends it", job, there, file, job)
+		case err != nil:
+			return option.Fail(1, "%s of job %d did not come to %s: %w: type gcp -r %s %s within a day", one.Source, job, file, err, there, file)
+		}
+	}
+	return nil
+}
+
+// errOver is returned for a job that will not wait for a file any more.
+var errOver = errors.New("it is over")
+
+// awaitCall waits until the job says that it waits for a file, in these words. A controller
+// that does not answer is asked again.
+func awaitCall(ctx context.Context, controller *client.Client, id uint32, words string) error {
 	for {
 		job, err := look(ctx, controller, id)
+		pause := askEvery
 		switch {
 		case err != nil:
 		case job == nil || show.Ended(job):
-			return errors.New("it is over")
-		case strings.Contains(job.GetReasonDetail(), step.AwaitsHere+file+" "):
+			return errOver
+		case strings.Contains(job.GetReasonDetail(), words):
 			return nil
+		case job.GetState() == pb.JobState_JOB_STATE_RUNNING:
+			pause = runsEvery
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -89,13 +125,13 @@ func look(ctx context.Context, controller *client.Client, id uint32) (*pb.Job, e
 	return answer.Jobs[0], nil
 }
 
-// sendFile runs gcp, which goes on where it stopped.
-func sendFile(inv *option.Invocation, file, there string) error {
+// runCopy runs gcp, which goes on where it stopped.
+func runCopy(inv *option.Invocation, arguments ...string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(inv.Context, program, "cp", "--quiet", file, there)
+	cmd := exec.CommandContext(inv.Context, program, append([]string{"cp", "--quiet"}, arguments...)...)
 	cmd.Env, cmd.Stderr = inv.Environ, inv.Stderr
 	return cmd.Run()
 }

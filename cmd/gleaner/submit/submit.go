@@ -54,6 +54,9 @@ func submit(inv *option.Invocation) error {
 		return err
 	}
 	if job.Values.Given(jobspec.OptWait) {
+		if err := fetchFiles(inv, controller, answer.GetJobId(), job.Request.Spec.GetStaging()); err != nil {
+			return err
+		}
 		return waitForJob(inv.Context, controller, answer.GetJobId())
 	}
 	return nil

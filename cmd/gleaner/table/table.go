@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
@@ -33,6 +32,8 @@ type Printer[Row any] struct {
 	parsable  bool
 	ended     bool // a delimiter after the last column too
 	delimiter string
+	values    []string // of the last line, and its text: their room is used again
+	line      []byte
 }
 
 // New reads --format, or takes the text, and the options that say how it is printed.
@@ -72,39 +73,33 @@ func (p *Printer[Row]) Header() {
 
 // Line prints a row.
 func (p *Printer[Row]) Line(row Row) {
-	values := make([]string, len(p.columns))
+	values := p.values[:0]
 	for i := range p.columns {
-		values[i] = p.columns[i].Value(row)
+		values = append(values, p.columns[i].Value(row))
 	}
+	p.values = values
 	p.cells(values)
 }
 
 // Flush ends the table.
 func (p *Printer[Row]) Flush() error { return console.Output(p.out.Flush()) }
 
+// cells prints a line. Tables are long: nothing is made that the next line cannot use again.
 func (p *Printer[Row]) cells(values []string) {
+	line := p.line[:0]
 	for i, value := range values {
 		switch {
 		case p.parsable:
-			_, _ = p.out.WriteString(format.Printable(value)) // a bufio.Writer keeps its error for Flush
+			line = format.AppendPrintable(line, value)
 			if p.ended || i < len(values)-1 {
-				_, _ = p.out.WriteString(p.delimiter)
+				line = append(line, p.delimiter...)
 			}
 		default:
-			_, _ = p.out.WriteString(cell(value, p.columns[i].Width) + " ")
+			line = append(format.AppendCell(line, value, p.columns[i].Width), ' ')
 		}
 	}
-	_ = p.out.WriteByte('\n')
-}
-
-// cell is a value in its width; what does not fit ends in a plus.
-func cell(text string, width int) string {
-	text = format.Printable(text)
-	wide := max(width, -width)
-	if utf8.RuneCountInString(text) > wide {
-		return string([]rune(text)[:wide-1]) + "+"
-	}
-	return fmt.Sprintf("%*s", width, text)
+	p.line = append(line, '\n')
+	_, _ = p.out.Write(p.line) // a bufio.Writer keeps its error for Flush
 }
 
 // PrintNames is --helpformat.

@@ -10,8 +10,16 @@ import (
 // directory. Making it takes as long as making a container.
 const FilterFile = "syscalls.bpf"
 
-func (s *Settings) Filter() ([]byte, error) {
-	filter, err := os.ReadFile(filepath.Join(s.StateDir, FilterFile))
+// NestedFilterFile is that of containers that may have others inside.
+const NestedFilterFile = "syscalls-nested.bpf"
+
+// Filter answers the one or the other.
+func (s *Settings) Filter(nested bool) ([]byte, error) {
+	name := FilterFile
+	if nested {
+		name = NestedFilterFile
+	}
+	filter, err := os.ReadFile(filepath.Join(s.StateDir, name))
 	if err != nil {
 		return nil, fmt.Errorf("read the system-call filter, which gnoded makes when it starts: %w", err)
 	}

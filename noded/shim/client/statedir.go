@@ -24,12 +24,14 @@ func PrepareStateDir(stateDir string) error {
 	// A daemon that died while it was asked about images has left them. They disturb
 	// nobody if they stay.
 	_ = remove.Tree(filepath.Join(stateDir, askedDir))
-	filter, err := container.CompileFilter()
-	if err != nil {
-		return err
-	}
-	if err := bundle.Dir(stateDir).WriteFile(bundle.FilterFile, filter); err != nil {
-		return fmt.Errorf("keep the system-call filter: %w", err)
+	for name, nested := range map[string]bool{bundle.FilterFile: false, bundle.NestedFilterFile: true} {
+		filter, err := container.CompileFilter(nested)
+		if err != nil {
+			return err
+		}
+		if err := bundle.Dir(stateDir).WriteFile(name, filter); err != nil {
+			return fmt.Errorf("keep the system-call filter: %w", err)
+		}
 	}
 	return nil
 }

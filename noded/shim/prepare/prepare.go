@@ -51,7 +51,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 	s := j.Settings
 	spec := &container.Spec{
 		ID: j.Dir.ID(), Dir: string(j.Dir), User: j.User, HostName: j.Order.Node,
-		PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE, Peers: j.network(),
+		Nested: j.Order.NestedContainers, PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE, Peers: j.network(),
 		LayerDir: j.Dir.Path(bundle.DiskDir), RunDir: j.Dir.Path(bundle.RunDir), InitPath: s.InitPath,
 		CommandsDir: s.CommandsDir, SlurmDir: s.SlurmDir, Hosts: j.hosts(),
 		Binds: s.Binds, HideDirs: append([]string{s.StateDir}, s.HideDirs...),
@@ -85,7 +85,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 		return nil, nil, err
 	}
 	if !j.DryRun {
-		if spec.Filter, err = s.Filter(); err != nil {
+		if spec.Filter, err = s.Filter(spec.Nests()); err != nil {
 			return nil, nil, err
 		}
 	}

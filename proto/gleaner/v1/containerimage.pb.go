@@ -223,6 +223,7 @@ type ImagesWord struct {
 	LimitBytes    uint64                 `protobuf:"varint,6,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"` // with LIST: what all layers may take
 	UsedBytes     uint64                 `protobuf:"varint,7,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`    // and take
 	Others        uint32                 `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`                           // with LIST: images that came for others only
+	Busy          bool                   `protobuf:"varint,9,opt,name=busy,proto3" json:"busy,omitempty"`                               // with error: the node does too much of this at the moment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +312,13 @@ func (x *ImagesWord) GetOthers() uint32 {
 		return x.Others
 	}
 	return 0
+}
+
+func (x *ImagesWord) GetBusy() bool {
+	if x != nil {
+		return x.Busy
+	}
+	return false
 }
 
 // CachedImage is an image in a node's cache.
@@ -552,7 +560,7 @@ const file_gleaner_v1_containerimage_proto_rawDesc = "" +
 	"\venvironment\x18\x05 \x03(\tR\venvironment\"Y\n" +
 	"\x17ContainerImagesResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12*\n" +
-	"\x04word\x18\x02 \x01(\v2\x16.gleaner.v1.ImagesWordR\x04word\"\xf1\x01\n" +
+	"\x04word\x18\x02 \x01(\v2\x16.gleaner.v1.ImagesWordR\x04word\"\x85\x02\n" +
 	"\n" +
 	"ImagesWord\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1a\n" +
@@ -564,7 +572,8 @@ const file_gleaner_v1_containerimage_proto_rawDesc = "" +
 	"limitBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\a \x01(\x04R\tusedBytes\x12\x16\n" +
-	"\x06others\x18\b \x01(\rR\x06others\"\xf4\x01\n" +
+	"\x06others\x18\b \x01(\rR\x06others\x12\x12\n" +
+	"\x04busy\x18\t \x01(\bR\x04busy\"\xf4\x01\n" +
 	"\vCachedImage\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x12\x14\n" +

@@ -68,11 +68,14 @@ type Lending struct {
 	Network string `protobuf:"bytes,18,opt,name=network,proto3" json:"network,omitempty"`
 	// Where guests with a network of their own may connect to, as of a partition, besides what
 	// that says; empty = everywhere.
-	NetworkAllow  []string `protobuf:"bytes,19,rep,name=network_allow,json=networkAllow,proto3" json:"network_allow,omitempty"`
-	By            string   `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
-	AtMs          int64    `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NetworkAllow []string `protobuf:"bytes,19,rep,name=network_allow,json=networkAllow,proto3" json:"network_allow,omitempty"`
+	// Guests may make containers of their own (bubblewrap, Apptainer), if their partition
+	// allows it too.
+	NestedContainers bool   `protobuf:"varint,700,opt,name=nested_containers,json=nestedContainers,proto3" json:"nested_containers,omitempty"`
+	By               string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
+	AtMs             int64  `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Lending) Reset() {
@@ -236,6 +239,13 @@ func (x *Lending) GetNetworkAllow() []string {
 		return x.NetworkAllow
 	}
 	return nil
+}
+
+func (x *Lending) GetNestedContainers() bool {
+	if x != nil {
+		return x.NestedContainers
+	}
+	return false
 }
 
 func (x *Lending) GetBy() string {
@@ -636,7 +646,7 @@ var File_gleaner_v1_lending_proto protoreflect.FileDescriptor
 const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/lending.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/reclaim.proto\"\xe4\x05\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/reclaim.proto\"\x92\x06\n" +
 	"\aLending\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
 	"\tnotice_ms\x18\x02 \x01(\rR\bnoticeMs\x12\x1c\n" +
@@ -659,7 +669,8 @@ const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\vimage_rules\x18\x11 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
 	"imageRules\x12\x18\n" +
 	"\anetwork\x18\x12 \x01(\tR\anetwork\x12#\n" +
-	"\rnetwork_allow\x18\x13 \x03(\tR\fnetworkAllow\x12\x0e\n" +
+	"\rnetwork_allow\x18\x13 \x03(\tR\fnetworkAllow\x12,\n" +
+	"\x11nested_containers\x18\xbc\x05 \x01(\bR\x10nestedContainers\x12\x0e\n" +
 	"\x02by\x18\x14 \x01(\tR\x02by\x12\x13\n" +
 	"\x05at_ms\x18\x15 \x01(\x03R\x04atMs\"\xf1\x01\n" +
 	"\vOwnerReport\x12\x14\n" +

@@ -305,8 +305,11 @@ type Inventory struct {
 	LeastPowerWatts uint32 `protobuf:"varint,45,opt,name=least_power_watts,json=leastPowerWatts,proto3" json:"least_power_watts,omitempty"`
 	BoundsIo        bool   `protobuf:"varint,46,opt,name=bounds_io,json=boundsIo,proto3" json:"bounds_io,omitempty"`
 	NoIoBound       string `protobuf:"bytes,47,opt,name=no_io_bound,json=noIoBound,proto3" json:"no_io_bound,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why jobs with a network of their own reach nothing outside through this node; "" = they
+	// do.
+	NoWayOut      string `protobuf:"bytes,48,opt,name=no_way_out,json=noWayOut,proto3" json:"no_way_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -538,6 +541,13 @@ func (x *Inventory) GetBoundsIo() bool {
 func (x *Inventory) GetNoIoBound() string {
 	if x != nil {
 		return x.NoIoBound
+	}
+	return ""
+}
+
+func (x *Inventory) GetNoWayOut() string {
+	if x != nil {
+		return x.NoWayOut
 	}
 	return ""
 }
@@ -1206,10 +1216,13 @@ type Partition struct {
 	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,21,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
 	// Jobs that can be saved may start in holes of the plan that are shorter than their time
 	// limits: they are saved, and wait again, when what is planned needs their nodes.
-	BfCheckpoint  bool   `protobuf:"varint,560,opt,name=bf_checkpoint,json=bfCheckpoint,proto3" json:"bf_checkpoint,omitempty"`
-	Exclusive     string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	BfCheckpoint bool `protobuf:"varint,560,opt,name=bf_checkpoint,json=bfCheckpoint,proto3" json:"bf_checkpoint,omitempty"`
+	// Jobs may make containers of their own (bubblewrap, Apptainer), where they are guests
+	// if the owner allows it too.
+	NestedContainers bool   `protobuf:"varint,700,opt,name=nested_containers,json=nestedContainers,proto3" json:"nested_containers,omitempty"`
+	Exclusive        string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Partition) Reset() {
@@ -1396,6 +1409,13 @@ func (x *Partition) GetBfCheckpoint() bool {
 	return false
 }
 
+func (x *Partition) GetNestedContainers() bool {
+	if x != nil {
+		return x.NestedContainers
+	}
+	return false
+}
+
 func (x *Partition) GetExclusive() string {
 	if x != nil {
 		return x.Exclusive
@@ -1421,7 +1441,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xe6\a\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\x84\b\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1453,7 +1473,9 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x0eno_power_bound\x18, \x01(\tR\fnoPowerBound\x12*\n" +
 	"\x11least_power_watts\x18- \x01(\rR\x0fleastPowerWatts\x12\x1b\n" +
 	"\tbounds_io\x18. \x01(\bR\bboundsIo\x12\x1e\n" +
-	"\vno_io_bound\x18/ \x01(\tR\tnoIoBound\"r\n" +
+	"\vno_io_bound\x18/ \x01(\tR\tnoIoBound\x12\x1c\n" +
+	"\n" +
+	"no_way_out\x180 \x01(\tR\bnoWayOut\"r\n" +
 	"\tParkBound\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x19\n" +
@@ -1518,7 +1540,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\"I\n" +
 	"\aOutside\x12\x14\n" +
 	"\x05allow\x18\x01 \x03(\tR\x05allow\x12(\n" +
-	"\x10bytes_per_second\x18\x02 \x01(\x04R\x0ebytesPerSecond\"\xbc\a\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x04R\x0ebytesPerSecond\"\xea\a\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1545,7 +1567,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\anetwork\x18\x14 \x01(\tR\anetwork\x12.\n" +
 	"\aoutside\x18\xbe\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12>\n" +
 	"\x1cdefault_memory_per_gpu_bytes\x18\x15 \x01(\x04R\x18defaultMemoryPerGpuBytes\x12$\n" +
-	"\rbf_checkpoint\x18\xb0\x04 \x01(\bR\fbfCheckpoint\x12\x1c\n" +
+	"\rbf_checkpoint\x18\xb0\x04 \x01(\bR\fbfCheckpoint\x12,\n" +
+	"\x11nested_containers\x18\xbc\x05 \x01(\bR\x10nestedContainers\x12\x1c\n" +
 	"\texclusive\x18\x13 \x01(\tR\texclusive\x1aE\n" +
 	"\x17TresBillingWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

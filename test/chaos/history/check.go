@@ -44,6 +44,7 @@ func Check(h *History) []Violation {
 	for i := range h.Jobs {
 		c.checkJob(&h.Jobs[i])
 	}
+	c.checkDatabases()
 	c.checkPromises()
 	c.checkHosts()
 	return c.found

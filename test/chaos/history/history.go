@@ -22,6 +22,7 @@ type History struct {
 	Nodes       []Node   // likewise
 	Left        []string // what was found on the hosts after everything was stopped
 	Licenses    int      // how many there are
+	Databases   []Database
 	Reclaims    []Reclaim
 	Releases    []Release
 	Stalls      []Stall // ascending, and none overlaps another
@@ -194,6 +195,10 @@ const (
 	LimitPassed  Wrong = "limit passed"  // more ran together than licenses or a throttle let
 	Gap          Wrong = "gap"           // a job continued, or ended, beyond what it had done
 	Repeated     Wrong = "repeated"      // a job did something twice that may not
+
+	HistoryLost    Wrong = "lost in history"  // a controller's history lacks a run that is over
+	HistoryDoubled Wrong = "twice in history" // or has it twice
+	HistoryWrong   Wrong = "wrong in history" // or with another end, or has one that is none
 
 	PromiseBroken Wrong = "promise broken" // an owner did not have the hardware in time, and nothing that was measured explains it
 )

@@ -54,6 +54,13 @@ var protections = []protection{
 		broken: "if true || id == (RequestID{}) || result.Refused != nil",
 		wrong:  []string{"doubled"},
 	},
+	{
+		story: "history", what: "what a database has missed is not copied from another",
+		file:   "ctld/history/history.go",
+		intact: "case through > k.Through():",
+		broken: "case false && through > k.Through():",
+		wrong:  []string{"lost in history"},
+	},
 }
 
 // Limits of a build and of a story.
@@ -70,7 +77,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.chaos, "chaos", ".build/chaos", "the `program` chaos")
 	flag.StringVar(&o.binaries, "bin", "bin", "`folder` of Gleaner's programs")
-	flag.StringVar(&o.work, "work", ".build/proof", "`folder` for the broken programs")
+	flag.StringVar(&o.work, "work", ".build/broken", "`folder` for the broken programs")
 	flag.StringVar(&o.tags, "tags", "seccomp", "build `tags`")
 	flag.StringVar(&o.only, "only", "", "only this `story`")
 	flag.Parse()

@@ -79,13 +79,13 @@ var Faults = []Fault{
 	}, []string{"-from", "49"}},
 	{"the newest image is given up by the first node that cannot restore it", []Edit{
 		{"ctld/state/lineage.go", "return s.failures(number) >= maxRestoreTries", "return s.failures(number) >= maxRestoreTries || BROKEN && s.failures(number) > 0"},
-	}, []string{"-from", "6"}},
+	}, []string{"-from", "2"}},
 	{"a job starts over whose restores failed", []Edit{
 		{"ctld/state/lineage.go", "	if !j.hopeless() {\n		return", "	if BROKEN && j.hopeless() {\n		j.Saved = j.Saved.over()\n	}\n	if !j.hopeless() {\n		return"},
 	}, nil},
 	{"what an older image costs is counted from the script's start", []Edit{
 		{"ctld/state/lineage.go", "ranMS, text = from.RanMS,", "ranMS, text = map[bool]int64{false: from.RanMS}[BROKEN],"},
-	}, []string{"-from", "6"}},
+	}, []string{"-from", "2"}},
 	{"the oldest images are kept", []Edit{
 		{"ctld/state/lineage.go", "return cmp.Compare(b.Number, a.Number) })", "if BROKEN {\n\t\treturn cmp.Compare(a.Number, b.Number)\n\t}\n\treturn cmp.Compare(b.Number, a.Number) })"},
 	}, nil},
@@ -100,7 +100,7 @@ var Faults = []Fault{
 	}, []string{"-from", "5"}},
 	{"a script that wants to run again goes on from an image", []Edit{
 		{"ctld/state/resume_image.go", " || end.overByItself() {", " || !BROKEN && end.overByItself() {"},
-	}, []string{"-from", "4"}},
+	}, []string{"-from", "8"}},
 	{"a suspended job goes on though its CPUs are taken", []Edit{
 		{"ctld/state/suspend_continue.go", "if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {", "if cpu >= node.Inventory.CPUs || !BROKEN && node.use.cpus.Contains(cpu) {"},
 		{"sched/continue.go", "return !place.HasBack(p.nodes, alloc)", "return !BROKEN && !place.HasBack(p.nodes, alloc)"},
@@ -126,11 +126,11 @@ var Faults = []Fault{
 
 	{"a job runs on past the end of its lease", []Edit{
 		{"noded/lease/lease.go", "	case !l.Runs:\n", "	case !l.Runs, BROKEN && !may:\n"},
-	}, []string{"-from", "8"}},
+	}, []string{"-from", "1"}},
 	{"a job that is told as suspended runs on", []Edit{
 		{"noded/supervise/supervise.go", "		return Do{Freeze: true}\n	default:", "		return Do{Freeze: !BROKEN, Tell: BROKEN}\n	default:"},
 		{"noded/supervise/told.go", "a.Ordered.Suspended && (!a.Lease.Runs || a.Awaits)", "a.Ordered.Suspended && (BROKEN || !a.Lease.Runs || a.Awaits)"},
-	}, nil},
+	}, []string{"-from", "1"}},
 
 	{"a job runs on after its save and is told as frozen", []Edit{
 		{"noded/supervise/saves.go", "{ return image && s.WantsFrozen() }", "{ return image && !BROKEN && s.WantsFrozen() }"},
@@ -140,7 +140,7 @@ var Faults = []Fault{
 	// What a node's daemon decides.
 	{"a registration leaves out what has ended", []Edit{
 		{"noded/registry/reports.go", "p.Life.State() == job.Acknowledged {", "p.Life.State() == job.Acknowledged || BROKEN && p.Life.Over() {"},
-	}, nil},
+	}, []string{"-from", "1"}},
 	{"a node forgets results that nobody has", []Edit{
 		{"noded/registry/reports.go", "	do.ended(result)\n	return do\n", "	do.ended(result)\n	if BROKEN {\n		do.move(p, job.Acknowledged)\n		do.Done = p\n	}\n	return do\n"},
 	}, []string{"-from", "3"}},
@@ -156,7 +156,7 @@ var Faults = []Fault{
 
 	{"an image that was just made is deleted", []Edit{
 		{"noded/registry/images.go", "	isNew := image.Node == k.node && image.Number > k.newest[image.Job]\n", "	isNew := !BROKEN && image.Node == k.node && image.Number > k.newest[image.Job]\n"},
-	}, []string{"-from", "5"}},
+	}, []string{"-from", "10"}},
 
 	// Jobs on several nodes, which are saved as one.
 	{"an image is there with its first alloc", []Edit{

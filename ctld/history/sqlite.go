@@ -9,20 +9,12 @@ import (
 	"os"
 
 	"github.com/mattn/go-sqlite3"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Row is a run with its position.
-type Row struct {
-	At  state.Position
-	Run []byte // a pb.PastRun
-}
-
-// Database is a database of runs in one file.
-type Database struct {
+// SQLite is a database of runs in one file.
+type SQLite struct {
 	path string
 	file os.FileInfo // of the path when it was opened
 	// SQLite has one writer at a time. Readers have connections of their own, which see
@@ -30,9 +22,6 @@ type Database struct {
 	write *sql.DB
 	read  *sql.DB
 }
-
-// schemaVersion is that of the tables. A program that finds a newer one leaves it alone.
-const schemaVersion = 1
 
 // The columns beside the run are copies of what is in it, for conditions and sums.
 const schema = `
@@ -63,21 +52,12 @@ CREATE TABLE watermark (one INTEGER PRIMARY KEY CHECK (one = 1), through INTEGER
 INSERT INTO watermark VALUES (1, 0);
 `
 
-// Errors of a database.
-var (
-	// ErrNewer is returned when a newer program has made the tables.
-	ErrNewer = errors.New("a newer version of gctld has made this database")
-	// ErrDamaged is returned when the file is no database, or its contents contradict
-	// each other.
-	ErrDamaged = errors.New("the database is damaged")
-)
-
 // busyMS is how long SQLite itself waits for another process that has the file locked.
 const busyMS = 1000
 
-// Open opens the database, or makes one. Nobody but its owner may read it: it has the
+// OpenSQLite opens the database, or makes one. Nobody but its owner may read it: it has the
 // names of everybody's jobs.
-func Open(path string) (*Database, error) {
+func OpenSQLite(path string) (*SQLite, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -86,7 +66,7 @@ func Open(path string) (*Database, error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	d := &Database{path: path, file: info}
+	d := &SQLite{path: path, file: info}
 	// Without FULL the last transactions could be lost with the power, after the
 	// controllers were told that they are here.
 	if d.write, err = open(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL"); err != nil {
@@ -103,17 +83,13 @@ func Open(path string) (*Database, error) {
 	return d, nil
 }
 
-// maxReaders bounds the questions that are answered at once. The api bounds those of one
-// user.
-const maxReaders = 32
-
 func open(path, settings string) (*sql.DB, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
 	return sql.Open("sqlite3", fmt.Sprintf("%s?_busy_timeout=%d&%s", name, busyMS, settings))
 }
 
 // prepare makes the tables if there are none.
-func (d *Database) prepare() error {
+func (d *SQLite) prepare() error {
 	return d.change(context.Background(), func(tx *sql.Tx) error {
 		var version int
 		if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
@@ -131,7 +107,7 @@ func (d *Database) prepare() error {
 }
 
 // change makes one transaction: all of it, or nothing.
-func (d *Database) change(ctx context.Context, do func(*sql.Tx) error) error {
+func (d *SQLite) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := d.write.BeginTx(ctx, nil)
 	if err != nil {
 		return classify(err)
@@ -142,8 +118,8 @@ func (d *Database) change(ctx context.Context, do func(*sql.Tx) error) error {
 	return classify(tx.Commit())
 }
 
-// Through is the position up to which the database has all runs.
-func (d *Database) Through(ctx context.Context) (state.Position, error) {
+// Through implements store.
+func (d *SQLite) Through(ctx context.Context) (state.Position, error) {
 	var through int64
 	err := d.write.QueryRowContext(ctx, "SELECT through FROM watermark").Scan(&through)
 	return state.Position(through), classify(err)
@@ -151,17 +127,27 @@ func (d *Database) Through(ctx context.Context) (state.Position, error) {
 
 const upsert = `INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
-// Put adds rows and raises the watermark, in one transaction. A row that is there
-// already is replaced by itself.
-func (d *Database) Put(ctx context.Context, rows []Row, through state.Position) error {
+// Put implements store.
+func (d *SQLite) Put(ctx context.Context, after, through state.Position, rows []Row) error {
 	return d.change(ctx, func(tx *sql.Tx) error {
+		var has int64
+		if err := tx.QueryRowContext(ctx, "SELECT through FROM watermark").Scan(&has); err != nil {
+			return err
+		}
+		if state.Position(has) < after {
+			return ErrBehind
+		}
 		add, err := tx.PrepareContext(ctx, upsert)
 		if err != nil {
 			return err
 		}
 		defer add.Close()
 		for i := range rows {
-			if err := put(ctx, add, &rows[i]); err != nil {
+			c, err := columnsOf(&rows[i])
+			if err != nil {
+				return err
+			}
+			if _, err := add.ExecContext(ctx, int64(rows[i].At), c.job, c.array, c.uid, c.user, c.account, c.eligible, c.start, c.end, c.ran, c.cpus, c.gpus, c.model, c.borrowed, rows[i].Run); err != nil {
 				return err
 			}
 		}
@@ -170,64 +156,24 @@ func (d *Database) Put(ctx context.Context, rows []Row, through state.Position) 
 	})
 }
 
-func put(ctx context.Context, add *sql.Stmt, row *Row) error {
-	var run pb.PastRun
-	if err := proto.Unmarshal(row.Run, &run); err != nil {
-		return fmt.Errorf("the run at position %d cannot be read: %w", row.At, err)
-	}
-	job := run.GetJob()
-	eligible := job.GetEligibleMs()
-	if eligible == 0 {
-		eligible = job.GetSubmitMs()
-	}
-	gpus, model := 0, ""
-	for _, node := range job.GetAllocation() {
-		gpus += len(node.GetDevices())
-		for _, device := range node.GetDevices() {
-			model = device.GetModel()
-		}
-	}
-	borrowed := 0
-	for _, b := range run.GetBorrowed() {
-		borrowed += int(b.GetGpus())
-	}
-	cpus := job.GetCpus()
-	if job.GetStartMs() == 0 {
-		cpus = 0 // what it asked for and never had
-	}
-	_, err := add.ExecContext(ctx, int64(row.At), job.GetId().GetJob(), job.GetArrayJobId(), job.GetOwner().GetUid(), job.GetOwner().GetUser(), job.GetSpec().GetAccount(),
-		eligible, job.GetStartMs(), job.GetEndMs(), run.GetRanMs(), cpus, gpus, model, borrowed, row.Run)
-	return err
-}
-
-// After are the next rows behind a position, ascending, up to a number of them and about
-// a number of bytes.
-func (d *Database) After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error) {
+// After implements store.
+func (d *SQLite) After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error) {
 	rows, err := d.read.QueryContext(ctx, "SELECT at, run FROM runs WHERE at > ? ORDER BY at LIMIT ?", int64(at), limit)
 	if err != nil {
 		return nil, classify(err)
 	}
-	defer rows.Close()
-	var found []Row
-	for bytes > 0 && rows.Next() {
-		var row Row
-		if err := rows.Scan(&row.At, &row.Run); err != nil {
-			return nil, classify(err)
-		}
-		found = append(found, row)
-		bytes -= len(row.Run)
-	}
-	return found, classify(rows.Err())
+	found, err := some(rows, bytes)
+	return found, classify(err)
 }
 
-// Present reports whether the path still names the file that is open.
-func (d *Database) Present() bool {
+// Present implements store.
+func (d *SQLite) Present() bool {
 	info, err := os.Stat(d.path)
 	return err == nil && os.SameFile(info, d.file)
 }
 
-// Close ends the use of it. Questions that are being answered end with an error.
-func (d *Database) Close() error { return errors.Join(d.read.Close(), d.write.Close()) }
+// Close implements store.
+func (d *SQLite) Close() error { return errors.Join(d.read.Close(), d.write.Close()) }
 
 // classify tells damage from what may be better at the next attempt.
 func classify(err error) error {

@@ -1,0 +1,132 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Row is a run with its position.
+type Row struct {
+	At  state.Position
+	Run []byte // a pb.PastRun
+}
+
+// store is a database of runs: SQLite or Postgres.
+type store interface {
+	// Through is the position up to which it has all runs.
+	Through(context.Context) (state.Position, error)
+	// Put adds the rows between two positions, and raises the watermark to the second,
+	// in one transaction, which is durable when it returns. A row that is there already
+	// stays as it is. ErrBehind says that the watermark is below after.
+	Put(ctx context.Context, after, through state.Position, rows []Row) error
+	// After are the next rows behind a position, ascending, up to a number of them and
+	// about a number of bytes.
+	After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error)
+	// Read is that of Keeper.
+	Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error
+	// Purge removes the oldest runs that ended before a time, at most so many, and
+	// returns how many. With an archive they are written there first, durably: a run
+	// may be there twice after a crash, and is never gone from both.
+	Purge(ctx context.Context, beforeMS int64, most int, archive string) (int, error)
+	// Present reports whether what is open is still what its name means.
+	Present() bool
+	// Close ends the use of it. Questions that are being answered end with an error.
+	Close() error
+}
+
+// Errors of a database.
+var (
+	// ErrNewer is returned when a newer program has made the tables.
+	ErrNewer = errors.New("a newer version of gctld has made this database")
+	// ErrDamaged is returned when the file is no database, or its contents contradict
+	// each other.
+	ErrDamaged = errors.New("the database is damaged")
+	// ErrBehind is returned when a database has fewer runs than it had, as after a
+	// restore from a backup.
+	ErrBehind = errors.New("the database lacks runs that it had before")
+)
+
+// schemaVersion is that of the tables. A program that finds a newer one leaves them alone.
+const schemaVersion = 1
+
+// maxReaders bounds the questions that are answered at once. The api bounds those of one
+// user.
+const maxReaders = 32
+
+// columns are copies of what is in a run, for conditions and sums.
+type columns struct {
+	job, array, uid           uint32
+	user, account, model      string
+	eligible, start, end, ran int64 // milliseconds
+	cpus                      uint32
+	gpus, borrowed            int
+}
+
+func columnsOf(row *Row) (columns, error) {
+	var run pb.PastRun
+	if err := proto.Unmarshal(row.Run, &run); err != nil {
+		return columns{}, fmt.Errorf("the run at position %d cannot be read: %w", row.At, err)
+	}
+	job := run.GetJob()
+	c := columns{
+		job: job.GetId().GetJob(), array: job.GetArrayJobId(), uid: job.GetOwner().GetUid(), user: job.GetOwner().GetUser(), account: job.GetSpec().GetAccount(),
+		eligible: job.GetEligibleMs(), start: job.GetStartMs(), end: job.GetEndMs(), ran: run.GetRanMs(),
+	}
+	if c.eligible == 0 {
+		c.eligible = job.GetSubmitMs()
+	}
+	if c.start != 0 { // else it is what it asked for and never had
+		c.cpus = job.GetCpus()
+	}
+	for _, node := range job.GetAllocation() {
+		c.gpus += len(node.GetDevices())
+		for _, device := range node.GetDevices() {
+			c.model = device.GetModel()
+		}
+	}
+	for _, b := range run.GetBorrowed() {
+		c.borrowed += int(b.GetGpus())
+	}
+	return c, nil
+}
+
+// some are rows of a database, up to about a number of bytes.
+func some(rows *sql.Rows, bytes int) (found []Row, err error) {
+	defer rows.Close()
+	for bytes > 0 && rows.Next() {
+		var row Row
+		if err := rows.Scan(&row.At, &row.Run); err != nil {
+			return nil, err
+		}
+		found = append(found, row)
+		bytes -= len(row.Run)
+	}
+	return found, rows.Err()
+}
+
+// pass calls use with each run of a database.
+func pass(rows *sql.Rows, use func(state.Position, *pb.PastRun) error) error {
+	defer rows.Close()
+	var raw sql.RawBytes
+	for rows.Next() {
+		var at state.Position
+		if err := rows.Scan(&at, &raw); err != nil {
+			return err
+		}
+		run := new(pb.PastRun)
+		if err := proto.Unmarshal(raw, run); err != nil {
+			return errors.Join(ErrDamaged, err)
+		}
+		if err := use(at, run); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

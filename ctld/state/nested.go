@@ -1,0 +1,17 @@
+package state
+
+// nestedOn says whether a job may make containers of its own on a node: its partition
+// allows it, and where it is a guest the owner too.
+func (t *tables) nestedOn(job *Job, partition *Partition, node string) bool {
+	if !partition.NestedContainers {
+		return false
+	}
+	on, known := t.nodes.Get(node)
+	if !known || t.OwnersJob(job, node) {
+		return known
+	}
+	if on.Lending == nil {
+		return t.policy.OwnerOf(node) == "" // of the site's own the partition speaks
+	}
+	return on.Lending.Nested
+}
