@@ -108,7 +108,7 @@ func timeFields() []jobField {
 		{Letter: 'l', Whole: true, Names: []string{"TimeLimit"}, Header: "TIME_LIMIT",
 			Value:   func(r *JobRow) string { return limitText(r.job) },
 			Compare: func(a, b *JobRow) int { return cmp.Compare(a.job.TimeLimitS, b.job.TimeLimitS) }},
-		{Names: []string{"MinTime"}, Header: "MIN_TIME", Value: func(r *JobRow) string { return timeMin(r.job) },
+		{Names: []string{"MinTime"}, Header: "MIN_TIME", Value: func(r *JobRow) string { return timeMin(r.job, spec.FormatTime) },
 			Compare: func(a, b *JobRow) int {
 				return cmp.Compare(a.job.GetSpec().GetTimeMinS(), b.job.GetSpec().GetTimeMinS())
 			}},

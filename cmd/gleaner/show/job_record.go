@@ -42,7 +42,7 @@ func jobIdentity(r *Record, row *JobRow) {
 func jobTimes(r *Record, row *JobRow) {
 	job, view := row.job, row.view
 	used := view.usedSeconds(job)
-	r.Line(Item("RunTime", clockText(uint32(max(used, 0)))), Item("TimeLimit", limitClock(job.TimeLimitS)), Item("TimeMin", timeMin(job)))
+	r.Line(Item("RunTime", clockText(uint32(max(used, 0)))), Item("TimeLimit", limitClock(job.TimeLimitS)), Item("TimeMin", timeMin(job, clockText)))
 	r.Line(Item("SubmitTime", view.Stamp(job.SubmitMs, "Unknown")), Item("EligibleTime", view.Stamp(job.EligibleMs, "Unknown")))
 	r.Line(Item("AccrueTime", view.Stamp(job.AccrueMs, "Unknown")))
 	end := view.endText(job)
@@ -58,9 +58,9 @@ func jobTimes(r *Record, row *JobRow) {
 }
 
 // timeMin is the least time limit with which a job may start.
-func timeMin(job *pb.Job) string {
+func timeMin(job *pb.Job, words func(uint32) string) string {
 	if least := job.GetSpec().GetTimeMinS(); least != 0 {
-		return clockText(least)
+		return words(least)
 	}
 	return "N/A"
 }
