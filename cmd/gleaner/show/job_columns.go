@@ -6,6 +6,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // JobTable is what can be shown of a job. Letters, names and headers are those
