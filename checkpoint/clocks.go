@@ -116,6 +116,10 @@ var unshareTakesSigns = sync.OnceValue(func() bool {
 	return exec.Command("unshare", "--time", "--monotonic", "-1", "--", "true").Run() == nil
 })
 
+// LookAhead finds out now what Restore would ask this machine first. Call it beside
+// something else that a restore waits for; it may run at the same time as Restore.
+func LookAhead() { unshareTakesSigns() }
+
 // offsetWord is a number of seconds as unshare(1) takes it.
 func offsetWord(seconds int64, signed bool) string {
 	if signed {

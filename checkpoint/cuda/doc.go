@@ -41,6 +41,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -132,6 +133,33 @@ func (e *CallError) Error() string {
 		text += ": it uses what the driver cannot take away: unified memory, MIG or MPS"
 	}
 	return text
+}
+
+// HoldsError is returned, wrapped, for a process that has NVIDIA devices open which the
+// driver cannot take away. That is over when it closes them or ends: a program that asks
+// about GPUs does so in a moment, and a child that was forked by one that uses CUDA not
+// before it ends.
+type HoldsError struct {
+	PID int
+	Why string // in a sentence, with the remedy
+	Err error
+}
+
+func (e *HoldsError) Error() string { return fmt.Sprintf("process %d %s: %v", e.PID, e.Why, e.Err) }
+
+func (e *HoldsError) Unwrap() error { return e.Err }
+
+// Lasts says whether Start or Park will fail in the same way however often they are
+// called, as long as the processes do not change. The driver refuses for good what it
+// cannot do; whatever else it answers may be different next time.
+func Lasts(err error) bool {
+	var stuck *StuckError
+	if errors.As(err, &stuck) && slices.ContainsFunc(stuck.Stuck, func(s Stuck) bool { return s.State == Failed && !s.Unknown }) {
+		return true
+	}
+	var refused *CallError
+	return errors.Is(err, ErrNoDriver) || errors.Is(err, ErrTooOld) ||
+		errors.As(err, &refused) && (refused.Code == codeNotSupported || refused.Code == codeNotPermitted)
 }
 
 // StuckError says which processes do not run although they should.

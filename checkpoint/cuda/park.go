@@ -132,9 +132,9 @@ func (h *Helper) ready(ctx context.Context, users []Process) ([]Process, error) 
 		case errors.As(err, &refused) && !p.Devices:
 			// It has the library and has not used it.
 		case errors.As(err, &refused) && refused.Code == codeNotInitialized:
-			return nil, fmt.Errorf("process %d has NVIDIA devices open and does not use CUDA itself: it asks the driver about GPUs, or was forked by a process that uses CUDA and keeps what that had open: end it, or start it before CUDA is used (in Python, with the start method forkserver or spawn): %w", p.PID, err)
+			return nil, &HoldsError{p.PID, "has NVIDIA devices open and does not use CUDA itself: it asks the driver about GPUs, or was forked by a process that uses CUDA and keeps what that had open: end it, or start it before CUDA is used (in Python, with the start method forkserver or spawn)", err}
 		case errors.As(err, &refused):
-			return nil, fmt.Errorf("process %d has an NVIDIA device open, and not through CUDA alone: end it, or let it close the device: %w", p.PID, err)
+			return nil, &HoldsError{p.PID, "has an NVIDIA device open, and not through CUDA alone: end it, or let it close the device", err}
 		case err != nil:
 			return nil, err
 		case state == Failed:

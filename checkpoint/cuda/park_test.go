@@ -276,10 +276,39 @@ func TestNotCUDA(t *testing.T) {
 	}
 	m.process(160)
 	m.open(160, 3, "/dev/nvidia0")
-	if _, err := m.Park(t.Context(), m.pids); err == nil || !strings.Contains(err.Error(), "process 160 has an NVIDIA device open") {
+	_, err = m.Park(t.Context(), m.pids)
+	var holds *HoldsError
+	if !errors.As(err, &holds) || holds.PID != 160 || Lasts(err) || !strings.Contains(err.Error(), "process 160 has an NVIDIA device open") {
 		t.Errorf("%v", err)
 	}
 	m.want(Running)
+}
+
+// A refusal that will be the same next time is told from one that may pass.
+func TestLasts(t *testing.T) {
+	for name, row := range map[string]struct {
+		fault string
+		want  bool
+	}{
+		"memory that the driver cannot take": {"checkpoint 0 fail 801", true},
+		"no permission":                      {"lock 0 fail 800", true},
+		"no GPU":                             {"init 0 fail 100", true},
+		"CUDA has failed there":              {"checkpoint 2 fault", true},
+		"no memory for it now":               {"checkpoint 0 fail 2", false},
+		"work that does not end in time":     {"lock 0 fail 600", false},
+		"a helper that dies":                 {"checkpoint 1 crash", false},
+	} {
+		m := newMachine(t, Running, Running)
+		m.fault(row.fault)
+		_, err := m.Park(t.Context(), m.pids)
+		if err == nil || Lasts(err) != row.want {
+			t.Errorf("%s: lasts %v: %v", name, Lasts(err), err)
+		}
+		m.endHelpers()
+	}
+	if Lasts(nil) {
+		t.Error("nothing lasts")
+	}
 }
 
 // A cancelled park is undone.

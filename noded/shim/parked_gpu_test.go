@@ -65,6 +65,26 @@ while :; do sleep 0.05; done`)
 	}
 }
 
+// TestRefusedForGood: what the driver cannot take away keeps the owner of the node no longer
+// than the job's own time to end.
+func TestRefusedForGood(t *testing.T) {
+	b := newGPUBed(t)
+	s := b.launch(b.order)
+	s.ready()
+	eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
+	b.standin.write(t, b.user(), "0")
+	b.standin.fault(t, "checkpoint 0 fail 801")
+	s.park(1, 10*time.Minute)
+	result := s.wait()
+	if result.Cause != pb.EndCause_END_CAUSE_RECLAIMED || !strings.Contains(result.Detail, "it cannot be parked") || !strings.Contains(result.Detail, "unified memory") {
+		t.Errorf("ended %v", result)
+	}
+	if tried := strings.Count(b.standin.log(), "checkpoint"); tried != 1 {
+		t.Errorf("the driver was asked %d times: %s", tried, b.standin.log())
+	}
+	t.Log(result.Detail)
+}
+
 // kernel refuses it the GPU, and it has it back when it runs.
 func TestParkTakesGPUMemory(t *testing.T) {
 	for _, first := range []string{"runs", "is suspended"} {

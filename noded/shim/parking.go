@@ -170,20 +170,32 @@ func (k *parking) work() {
 	}
 }
 
-// neverError is why a job can never be parked.
-type neverError struct{ error }
+// heldError is why a job cannot be parked before a process closes a device.
+type heldError struct{ error }
 
-// took notes how an attempt ended. A job that can never be parked ends at once, with its
-// time for that.
+// refusal says how long that lasts for which an attempt failed.
+func (k *parking) refusal(failure error) supervise.Refusal {
+	var held heldError
+	switch {
+	case gpumem.Lasts(failure), errors.As(failure, &held) && k.alloc.gpus == nil: // freeze has waited for it
+		return supervise.RefusalLasts
+	case gpumem.Holds(failure), errors.As(failure, &held):
+		return supervise.RefusalHeld
+	}
+	return supervise.RefusalPasses
+}
+
+// took notes how an attempt ended. A job that cannot be parked ends at once, with its time
+// for that.
 func (k *parking) took(failure error) {
 	p := k.alloc
 	p.mu.Lock()
 	p.core.Park.GPU = p.gpus.Reclaimed()
-	p.carryOut(p.core.TookDevices(failure, boottime.Now()))
+	do := p.core.TookDevices(failure, k.refusal(failure), boottime.Now())
+	p.carryOut(do)
 	wanted, took, leisure, freed := p.core.Park.Wanted, p.core.Park.Took, p.core.AtLeisure(), p.core.Park.Freed
 	p.mu.Unlock()
 	p.poke()
-	var never neverError
 	switch {
 	case failure == nil:
 		p.log.Info("the job is parked: its devices are the node's owner's", "took_ms", took.Milliseconds(), "slowest", freed.GetSlowest(), "slowest_ms", freed.GetSlowestMs(), "late_ms", freed.GetLateMs())
@@ -192,7 +204,7 @@ func (k *parking) took(failure error) {
 		p.log.Info("the job is not parked: the owner of the node lends it again")
 	case leisure:
 		p.log.Warn("the job is not parked yet, and nobody waits for it: that is tried again", "error", failure)
-	case errors.As(failure, &never):
+	case do.CannotPark:
 		p.log.Warn("the job cannot be parked and is ended: the owner of the node has taken it back", "error", failure)
 		p.end(pb.EndCause_END_CAUSE_RECLAIMED, killWait(p.order), bundle.Clip("it cannot be parked: "+failure.Error()))
 	default:
@@ -211,9 +223,6 @@ func (k *parking) take(ctx context.Context) error {
 	if !awaits {
 		k.begins(supervise.PartGPU)
 		if err := p.gpus.Reclaim(ctx, k.used, k.run); err != nil {
-			if gpumem.Lasts(err) {
-				err = neverError{err}
-			}
 			return errors.Join(context.Cause(ctx), err)
 		}
 		if p.runs() {
@@ -263,12 +272,11 @@ func (k *parking) run() error {
 
 // A job that has a device open is let run for a moment, in which it may close it, again
 // and again: for openPause the first time, twice as long each other time up to
-// openLongest, until openPatience or half of the time to the deadline is over. A program
+// openLongest, until supervise.HeldPatience is over. A program
 // that asks for the state of its GPUs every few moments has them open in half of the looks.
 const (
-	openPause    = 20 * time.Millisecond
-	openLongest  = 160 * time.Millisecond
-	openPatience = 2 * time.Second
+	openPause   = 20 * time.Millisecond
+	openLongest = 160 * time.Millisecond
 )
 
 // A job that is frozen while a program waits for a process that it made with vfork cannot be
@@ -296,7 +304,7 @@ func (k *parking) freeze(ctx context.Context) error {
 			k.used = true
 			k.begins(supervise.PartOpen)
 			if boottime.Now() >= giveUp {
-				return k.keepsOpen(opener)
+				return keepsOpen(opener)
 			}
 			pause = min(openPause<<min(opens, 10), openLongest)
 			opens++
@@ -316,14 +324,9 @@ func (k *parking) freeze(ctx context.Context) error {
 
 // openUntil is how long a job may have a device open that is to be parked.
 func (k *parking) openUntil() time.Duration {
-	now := boottime.Now()
 	k.alloc.mu.Lock()
 	defer k.alloc.mu.Unlock()
-	patience := openPatience
-	if kill := k.alloc.core.Park.Kill; kill != 0 {
-		patience = min(patience, (kill-now)/2)
-	}
-	return now + patience
+	return k.alloc.core.Park.HeldUntil(boottime.Now())
 }
 
 // waitsInVfork says whether a process does, and may run.
@@ -332,13 +335,9 @@ func (k *parking) waitsInVfork() bool {
 	return err == nil && pid != 0 && k.alloc.mayRun()
 }
 
-// keepsOpen is why the devices of a job cannot be taken now, or ever.
-func (k *parking) keepsOpen(opener *openers.Opener) error {
-	err := fmt.Errorf("process %d (%s) has %s open, and what it has there can be taken only from programs that use CUDA, with a driver that can", opener.PID, opener.Program, opener.Path)
-	if k.alloc.gpus == nil {
-		return neverError{err}
-	}
-	return err
+// keepsOpen is why the devices of a job cannot be taken.
+func keepsOpen(opener *openers.Opener) error {
+	return heldError{fmt.Errorf("process %d (%s) has %s open, and what it has there can be taken only from programs that use CUDA, with a driver that can", opener.PID, opener.Program, opener.Path)}
 }
 
 // freezeOnce freezes the job until it is resumed. If that fails, the job is as it was.

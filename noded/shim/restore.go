@@ -35,6 +35,7 @@ type arrival struct {
 // directory while other things are made ready. Every byte of it is checked before anybody
 // reads it.
 func (p *alloc) arrive(ctx context.Context) (*arrival, error) {
+	go checkpoint.LookAhead()
 	ctx, cancel := context.WithCancel(ctx)
 	opened, open, err := p.openImage(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func (a *Alloc) combine(now time.Duration, lateMS uint32) Do {
 	}
 	switch {
 	case wanted && !p.Wanted:
-		p.Wanted, p.Since, p.after, p.Why = true, now, 0, nil
+		p.Wanted, p.Since, p.after, p.Why, p.held = true, now, 0, nil, 0
 		p.parts = parts{}
 		p.parts.took[PartOrder] = time.Duration(lateMS) * time.Millisecond
 	case !wanted && p.Wanted:

@@ -54,7 +54,7 @@ func TestHoldEndsAlone(t *testing.T) {
 		t.Fatalf("it is not parked: %+v", do)
 	}
 	a.Froze()
-	a.TookDevices(nil, time.Second)
+	a.TookDevices(nil, RefusalPasses, time.Second)
 	if a.Suspended() != nil || !a.Holds().GetParked() {
 		t.Errorf("controllers are told %v, the node %v", a.Suspended(), a.Holds())
 	}

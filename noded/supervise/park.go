@@ -41,6 +41,34 @@ type Park struct {
 	Why   error             // it failed last; nil = it did not
 	after time.Duration     // when it is tried again
 	parts parts
+	tried time.Duration // when the attempt under way, or the last one, began
+	held  time.Duration // when the first of the attempts in a row began that failed because something was held; 0 = the last one did not
+}
+
+// Refusal says how long that lasts for which an attempt to park fails.
+type Refusal int
+
+// The refusals.
+const (
+	// RefusalPasses: it may be different next time. That is tried until the deadline.
+	RefusalPasses Refusal = iota
+	// RefusalHeld: a process has a device open from which nothing can be taken. Programs that
+	// only ask about GPUs close it in a moment; if it is still so after HeldPatience, it lasts.
+	RefusalHeld
+	// RefusalLasts: it is the same as long as the job does its work.
+	RefusalLasts
+)
+
+// HeldPatience is how long a process may have a device open, or half of the time until the
+// deadline if that is less.
+const HeldPatience = 2 * time.Second
+
+// HeldUntil is until when a process may that had it open at some time.
+func (p *Park) HeldUntil(since time.Duration) time.Duration {
+	if p.Kill == 0 {
+		return since + HeldPatience
+	}
+	return since + min(HeldPatience, max(p.Kill-since, 0)/2)
 }
 
 // parkPause is how long a job is left alone after an attempt that failed: each may copy
@@ -139,7 +167,7 @@ func (a *Alloc) lookToPark(now time.Duration) Do {
 		a.Park.parts.begin(PartPause, now)
 		return Do{Again: true}
 	}
-	a.Park.Step = ParkTaking
+	a.Park.Step, a.Park.tried = ParkTaking, now
 	return Do{Park: true}
 }
 
@@ -154,15 +182,32 @@ func (a *Alloc) RunToPark(now time.Duration) bool {
 }
 
 // TookDevices notes how an attempt to park ended; nil = the kernel refuses the job its
-// devices, and it is frozen.
-func (a *Alloc) TookDevices(failure error, now time.Duration) Do {
+// devices, and it is frozen. If the refusal lasts and somebody waits for the devices, then
+// another attempt would only keep them waiting, and the job ends.
+func (a *Alloc) TookDevices(failure error, refusal Refusal, now time.Duration) Do {
 	if failure != nil {
+		lasts := a.refusalLasts(refusal, now)
 		a.Park.Step, a.Park.Why, a.Park.after = ParkFailed, failure, a.parkAfter(now)
-		return Do{Tell: true}
+		return Do{Tell: true, CannotPark: lasts && a.Park.Wanted && !a.AtLeisure()}
 	}
 	a.Park.Step, a.Park.Why, a.Park.Took = Parked, nil, now-a.Park.Since
 	a.Park.Freed = a.Park.measured(now)
 	return Do{Tell: true}
+}
+
+// refusalLasts says whether an attempt failed for what lasts. What is held does so if a
+// second attempt, and the time for it, did not help.
+func (a *Alloc) refusalLasts(refusal Refusal, now time.Duration) bool {
+	p := &a.Park
+	if refusal != RefusalHeld {
+		p.held = 0
+		return refusal == RefusalLasts
+	}
+	if p.held == 0 {
+		p.held = p.tried
+		return false
+	}
+	return now >= p.HeldUntil(p.held)
 }
 
 // GaveDevices notes how giving the devices back ended. Without them the job does not run.

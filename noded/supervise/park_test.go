@@ -181,7 +181,7 @@ func TestParkCalledOff(t *testing.T) {
 	if do := a.Suspend(&pb.SuspendAlloc{Number: 2}, 2*time.Second); do.StopPark != ErrParkCalledOff || a.Awaited() {
 		t.Errorf("called off: %+v, it may run: %v", do, a.Awaited())
 	}
-	a.TookDevices(ErrParkCalledOff, 2*time.Second)
+	a.TookDevices(ErrParkCalledOff, RefusalPasses, 2*time.Second)
 	if do := a.LookPark(3 * time.Second); !do.Unpark || a.Awaited() {
 		t.Errorf("after that: %+v, it may run: %v", do, a.Awaited())
 	}
@@ -201,7 +201,7 @@ func TestParkAtLeisure(t *testing.T) {
 	if do := a.LookPark(now); !do.Park || !a.AtLeisure() {
 		t.Fatalf("it is not parked: %+v", do)
 	}
-	a.TookDevices(errors.New("the driver refuses"), now)
+	a.TookDevices(errors.New("the driver refuses"), RefusalPasses, now)
 	if a.Overdue(now + 1000*time.Hour) {
 		t.Error("it is killed, though nobody waits")
 	}
@@ -214,6 +214,51 @@ func TestParkAtLeisure(t *testing.T) {
 	}
 	if !a.Overdue(now + 11*time.Second) {
 		t.Error("it has no deadline, and the owner waits")
+	}
+}
+
+// TestRefusals: what lasts ends a job at once, what passes is tried until the deadline, and
+// what a process holds for as long as programs do that only ask about GPUs.
+func TestRefusals(t *testing.T) {
+	const P, H, L = RefusalPasses, RefusalHeld, RefusalLasts
+	for name, row := range map[string]struct {
+		within   time.Duration // 0 = nobody waits
+		each     time.Duration // an attempt takes so long
+		refusals []Refusal
+		last     Refusal       // from then on
+		want     time.Duration // the latest at which it is known that the job cannot be parked; 0 = never
+	}{
+		"it lasts":                       {30 * time.Second, time.Millisecond, nil, L, time.Millisecond},
+		"it lasts, at leisure":           {0, time.Millisecond, nil, L, 0},
+		"it passes, as far as is known":  {30 * time.Second, time.Millisecond, nil, P, 0},
+		"first it may pass":              {30 * time.Second, time.Millisecond, []Refusal{P, P}, L, 2*parkPause + 10*time.Millisecond},
+		"held":                           {30 * time.Second, time.Millisecond, nil, H, HeldPatience + parkPause + 10*time.Millisecond},
+		"held, at leisure":               {0, time.Millisecond, nil, H, 0},
+		"held, and there is little time": {2 * time.Second, time.Millisecond, nil, H, 750*time.Millisecond + parkPause + 10*time.Millisecond},
+		"each attempt waits for it":      {30 * time.Second, HeldPatience, nil, H, 2*HeldPatience + parkPause},
+		"held now and then":              {30 * time.Second, time.Millisecond, []Refusal{H, H, H, H, H, H, P, H, H, H, H, H, H, P}, P, 0},
+	} {
+		now := time.Hour
+		a := &Alloc{Up: true, Ready: true, Lease: lease.Lease{Runs: true}}
+		a.Suspend(&pb.SuspendAlloc{Number: 1, Suspended: true, Park: true, WithinMs: uint32(row.within.Milliseconds())}, now)
+		ends := time.Duration(0)
+		for tries := 0; ends == 0 && now < time.Hour+29*time.Second; tries++ {
+			for ; !a.LookPark(now).Park; now += parkPause / 10 {
+			}
+			refusal := row.last
+			if tries < len(row.refusals) {
+				refusal = row.refusals[tries]
+			}
+			if now += row.each; a.TookDevices(errors.New("refused"), refusal, now).CannotPark {
+				ends = now - time.Hour
+			}
+		}
+		if (ends != 0) != (row.want != 0) || ends > row.want {
+			t.Errorf("%s: known after %v, want %v", name, ends, row.want)
+		}
+		if row.last == H && ends != 0 && ends < min(HeldPatience, row.within/4) {
+			t.Errorf("%s: known after %v: a program that only asks has no time to close it", name, ends)
+		}
 	}
 }
 
@@ -248,7 +293,7 @@ func TestMeasured(t *testing.T) {
 		return a
 	}
 	a := begin(0)
-	a.TookDevices(nil, time.Hour+400*ms)
+	a.TookDevices(nil, RefusalPasses, time.Hour+400*ms)
 	if got := a.Suspended().Freed; got.TookMs != 400 || got.LateMs != 0 || got.Slowest != partTexts[PartSave] || got.SlowestMs != 300 || got.Killed {
 		t.Errorf("parked: %v", got)
 	}
@@ -261,7 +306,7 @@ func TestMeasured(t *testing.T) {
 		t.Errorf("killed: %v", got)
 	}
 	a = begin(4000)
-	a.TookDevices(nil, time.Hour+10*ms)
+	a.TookDevices(nil, RefusalPasses, time.Hour+10*ms)
 	if got := a.Suspended().Freed; got.LateMs != 4010 || got.Slowest != partTexts[PartOrder] || got.SlowestMs != 4000 {
 		t.Errorf("its order came late: %v", got)
 	}

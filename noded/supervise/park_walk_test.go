@@ -136,12 +136,16 @@ func (w *walker) works() {
 				w.denied = true
 				w.Froze()
 			}
-			w.carryOut(w.TookDevices(errors.New("it failed"), w.now))
+			do := w.TookDevices(errors.New("it failed"), Refusal(w.rng.IntN(3)), w.now)
+			if do.CannotPark && (!w.Park.Wanted || w.deadline() == 0 && !w.held.GetHeld()) {
+				w.fail("it ends because it cannot be parked, and nobody waits for its devices")
+			}
+			w.carryOut(do)
 			return
 		}
 		w.denied = true
 		w.Froze()
-		w.carryOut(w.TookDevices(nil, w.now))
+		w.carryOut(w.TookDevices(nil, RefusalPasses, w.now))
 	case w.giving:
 		w.giving = false
 		if w.rng.IntN(4) == 0 {
@@ -239,7 +243,7 @@ func TestParkWhateverComes(t *testing.T) {
 			if w.stopped = false; w.taking {
 				w.taking, w.denied = false, true
 				w.Froze()
-				w.carryOut(w.TookDevices(nil, w.now))
+				w.carryOut(w.TookDevices(nil, RefusalPasses, w.now))
 			} else if w.giving {
 				w.giving, w.denied = false, false
 				w.carryOut(w.GaveDevices(nil, w.now))

@@ -60,6 +60,8 @@ type Do struct {
 	Park     bool  // take the job's devices from it; then TookDevices
 	StopPark error // end that, for this reason; it ends with TookDevices all the same
 	Unpark   bool  // give them back; then GaveDevices
+
+	CannotPark bool // the job cannot be parked, and its owner waits: end it, with its time for that
 }
 
 // GrantOf is what a controller's answer to a request for a lease says of one

@@ -22,8 +22,8 @@ const (
 
 // holder takes so much memory, of which one half is noise and the other one
 // text, in no two pages the same. Then it writes into a file, about every
-// millisecond, what time it is and the longest that it has ever been held up,
-// in microseconds.
+// millisecond, what time it is, the longest that it has ever been held up, and when that
+// was over, in microseconds.
 const holder = `#!` + perl + `
 use strict;
 use Time::HiRes qw(time sleep);
@@ -40,13 +40,13 @@ for my $number (1 .. $mebibytes) {
     push @memory, $piece;
 }
 open(my $file, '+<:raw', $ticks) or die;
-my ($last, $longest) = (time, 0);
+my ($last, $longest, $over) = (time, 0, 0);
 while (1) {
     my $now = time;
-    $longest = $now - $last if $now - $last > $longest;
+    ($longest, $over) = ($now - $last, $now) if $now - $last > $longest;
     $last = $now;
     sysseek($file, 0, 0);
-    syswrite($file, pack('qq', $now * 1e6, $longest * 1e6));
+    syswrite($file, pack('qqq', $now * 1e6, $longest * 1e6, $over * 1e6));
     if ($busy) {
         substr($memory[rand(@memory)], rand(1 << 20), 1) = 'x' for 1 .. 1000;
     } else {
@@ -60,7 +60,7 @@ func (b *bench) writeHolder(name string, mib, does int) (script, ticks string, e
 	ticks = filepath.Join(b.scripts.output, name+".ticks")
 	script = filepath.Join(b.shared, name+".pl")
 	err = errors.Join(
-		os.WriteFile(ticks, make([]byte, 16), 0o666), os.Chown(ticks, int(b.user.UID), int(b.user.GID)),
+		os.WriteFile(ticks, make([]byte, tickBytes), 0o666), os.Chown(ticks, int(b.user.UID), int(b.user.GID)),
 		os.WriteFile(script, fmt.Appendf(nil, holder, mib, does, ticks), 0o755), os.Chmod(script, 0o755),
 	)
 	return script, ticks, err
@@ -69,15 +69,25 @@ func (b *bench) writeHolder(name string, mib, does int) (script, ticks string, e
 // runPatience bounds the wait for a job to run: it fills its memory first.
 const runPatience = 5 * time.Minute
 
+// tickBytes is the length of what the program writes.
+const tickBytes = 24
+
+// ticked is what the program wrote last.
+type ticked struct {
+	longest time.Duration // that it was held up
+	over    time.Time     // when that was over
+}
+
 // untilRuns waits until the program has written at a time after begin.
-func untilRuns(ctx context.Context, ticks string, begin time.Time) (longest time.Duration, err error) {
+func untilRuns(ctx context.Context, ticks string, begin time.Time) (last ticked, err error) {
 	err = until(ctx, "the job to run", runPatience, time.Millisecond, func() (bool, error) {
 		data, err := os.ReadFile(ticks)
-		if err != nil || len(data) != 16 {
+		if err != nil || len(data) != tickBytes {
 			return false, err
 		}
-		longest = time.Duration(binary.LittleEndian.Uint64(data[8:])) * time.Microsecond
+		last.longest = time.Duration(binary.LittleEndian.Uint64(data[8:])) * time.Microsecond
+		last.over = time.UnixMicro(int64(binary.LittleEndian.Uint64(data[16:])))
 		return int64(binary.LittleEndian.Uint64(data)) > begin.UnixMicro(), nil
 	})
-	return longest, err
+	return last, err
 }

@@ -131,9 +131,9 @@ func (p *savedPart) longestPause(ctx context.Context, begin time.Time) (time.Dur
 			return err == nil, nil
 		})
 	})
-	longest, err := untilRuns(ctx, p.ticks, begin)
+	last, err := untilRuns(ctx, p.ticks, begin)
 	_ = watching() // it was told to end
-	return longest, err
+	return last.longest, err
 }
 
 // save orders a save, and waits for the image.

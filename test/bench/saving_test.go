@@ -41,8 +41,8 @@ func TestSavingAims(t *testing.T) {
 func TestUntilRuns(t *testing.T) {
 	ticks := filepath.Join(t.TempDir(), "ticks")
 	now := time.Now()
-	data := make([]byte, 16)
-	for i, value := range []int64{now.UnixMicro(), 1500} {
+	data, over := make([]byte, tickBytes), now.Add(-time.Second)
+	for i, value := range []int64{now.UnixMicro(), 1500, over.UnixMicro()} {
 		for k := range 8 {
 			data[8*i+k] = byte(value >> (8 * k))
 		}
@@ -50,9 +50,9 @@ func TestUntilRuns(t *testing.T) {
 	if err := os.WriteFile(ticks, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	longest, err := untilRuns(t.Context(), ticks, now.Add(-time.Millisecond))
-	if err != nil || longest != 1500*time.Microsecond {
-		t.Errorf("the longest pause is %v, %v", longest, err)
+	last, err := untilRuns(t.Context(), ticks, now.Add(-time.Millisecond))
+	if err != nil || last.longest != 1500*time.Microsecond || last.over.UnixMicro() != over.UnixMicro() {
+		t.Errorf("the longest pause is %v, %v", last, err)
 	}
 }
 

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/test/chaos/history"
+	"github.com/gleaner-hpc/gleaner/test/chaos/host"
 )
 
 // Limits of what comes after the weather.
@@ -99,9 +103,30 @@ func (t *test) limited(ctx context.Context, limit time.Duration, what string, do
 	if err := do(limited); err != nil && ctx.Err() == nil {
 		t.failed = append(t.failed, "waited for "+what+": "+err.Error())
 		t.out.say("waited %v for %s: %v", limit, what, err)
+		t.keepSupervisors()
 		return
 	}
 	t.out.note("%s: %.1f s", what, time.Since(began).Seconds())
+}
+
+// keepSupervisors has each supervisor that there still is say what it does, with the stacks
+// of its goroutines, and keeps its log. It ends by that.
+func (t *test) keepSupervisors() {
+	for _, process := range host.Processes() {
+		if isShim(process.Words) {
+			_ = syscall.Kill(process.PID, syscall.SIGQUIT) // it may have ended meanwhile
+		}
+	}
+	time.Sleep(time.Second) // for the stacks; the test has failed already
+	for _, h := range t.lab.Hosts() {
+		logs, _ := filepath.Glob(filepath.Join(h.Disk.Path, "*", "*", "*", bundle.LogFile)) // the pattern is valid
+		for _, path := range logs {
+			to := h.Name + "-" + filepath.Base(filepath.Dir(path)) + "." + bundle.LogFile
+			if err := copyFile(path, t.path(logFolder, to)); err != nil {
+				t.out.note("keep the log of a supervisor: %v", err)
+			}
+		}
+	}
 }
 
 // healAll mends whatever a fault that could not be healed left.

@@ -129,10 +129,10 @@ func refuse(found []cuda.Obstacle) error {
 // errByHand is returned for GPUs whose ids are not the driver's.
 var errByHand = errors.New("its GPUs are named in gnoded.toml, so their driver cannot be asked about them: leave [[gpu]] out, and it says which there are")
 
-// Lasts says whether an error of Ask will be the same next time.
+// Lasts says whether an error of Ask, Park or Reclaim will be the same next time.
 func Lasts(err error) bool {
 	var obstacles obstaclesError
-	return errors.Is(err, cuda.ErrNoDriver) || errors.Is(err, cuda.ErrTooOld) || errors.Is(err, errByHand) ||
+	return cuda.Lasts(err) || errors.Is(err, errByHand) ||
 		errors.As(err, &obstacles) && slices.ContainsFunc(obstacles, func(o cuda.Obstacle) bool { return !o.Passing })
 }
 

@@ -12,6 +12,13 @@ import (
 // errKept is why nothing is given back while the GPUs are their owner's.
 var errKept = errors.New("the GPUs are their owner's for now")
 
+// Holds says whether an error of Reclaim or Park will be the same until a process closes a
+// device that it has open, or ends.
+func Holds(err error) bool {
+	var holds *cuda.HoldsError
+	return errors.As(err, &holds)
+}
+
 // Reclaim brings what the job has on its GPUs into the host's memory, and keeps it there
 // until Release, also if it fails. run lets the job run, which it must for that; it is
 // called only if some process uses the GPUs. used: something has used them since the last

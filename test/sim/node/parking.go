@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -79,7 +80,7 @@ func (s *Shim) takeAway() {
 
 func (s *Shim) tookDevices(failure error) {
 	s.parks++
-	s.carryOut(s.Core.TookDevices(failure, s.Node.Boottime()))
+	s.carryOut(s.Core.TookDevices(failure, supervise.RefusalPasses, s.Node.Boottime()))
 	if failure == nil {
 		s.Node.trace("allocation %s is parked", s.Key)
 		s.Node.World.Happens(Parked, s)
