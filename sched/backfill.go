@@ -32,6 +32,9 @@ type BackfillPolicy struct {
 	// ArrayTasks is for how many tasks of an array, at most
 	// (bf_max_job_array_resv); 0 = one.
 	ArrayTasks uint32
+	// FirstByLimits: the first planned start of each partition goes by time limits and not by
+	// what jobs are planned for, so that no prediction moves it. See sure.go.
+	FirstByLimits bool
 	// ShortestFirst: the jobs behind those that are planned start in the order of the
 	// times that they are planned for.
 	ShortestFirst bool
@@ -65,7 +68,10 @@ type Planned struct {
 	// Apart: the job waits for a time, a license or a limit, and not for nodes. Such jobs
 	// are counted by themselves (BackfillPolicy.PartJobs).
 	Apart bool
-	Moved Moved // why it does not start sooner, as it was planned before
+	// LimitS is as in Start.
+	LimitS uint32
+	Sure   bool  // it goes by time limits: see BackfillPolicy.FirstByLimits
+	Moved  Moved // why it does not start sooner, as it was planned before
 }
 
 // planCounts are numbers of jobs: that wait for nodes, and that are apart.
@@ -98,9 +104,10 @@ func (p *pass) reserve(turns []entry, old []int, apart bool) bool {
 		return true // others may go before it, or it is planned by an earlier turn
 	}
 	for n := range min(p.left[job], max(p.Backfill.ArrayTasks, 1)) {
-		best, found := p.firstOf(turns, old, n)
+		sure := p.isSure(turns[0], old, apart)
+		best, found := p.firstOf(turns, old, n, sure)
 		if !found {
-			return n > 0
+			return n > 0 || p.Backfill.FirstByLimits && !sure
 		}
 		if late := p.Waiting[job].DeadlineMS != 0 && best.StartMS > p.latestStart(&p.Waiting[job]); late {
 			return true // it will be ended before
@@ -155,27 +162,27 @@ func (p *pass) hasQuota(job int32, index int, apart bool) bool {
 
 // firstOf is the earliest start of a task of a job: what was planned before, if that is
 // earlier than what is found now.
-func (p *pass) firstOf(turns []entry, old []int, n uint32) (best plan, found bool) {
-	best, found = p.earliest(turns)
+func (p *pass) firstOf(turns []entry, old []int, n uint32, sure bool) (best plan, found bool) {
+	best, found = p.earliest(turns, sure)
 	if int(n) >= len(old) {
 		return best, found
 	}
 	before := p.promised.plans[old[n]]
-	if (!found || best.StartMS > before.StartMS) && p.settle(&before) && (!found || best.StartMS > before.StartMS) {
+	if (!found || best.StartMS > before.StartMS) && p.settleSoonest(&before) && (!found || best.StartMS > before.StartMS) && !p.triedNow(&before) {
 		return before, true
 	}
 	return best, found
 }
 
 // earliest is where a task of a job can start first.
-func (p *pass) earliest(turns []entry) (best plan, found bool) {
+func (p *pass) earliest(turns []entry, sure bool) (best plan, found bool) {
 	for _, e := range turns {
-		at, placement, fits := p.search(e)
+		at, placement, shape, fits := p.earliestOf(e, sure)
 		if !fits || found && best.StartMS <= at {
 			continue
 		}
-		_, index, t := p.at(e)
-		best, found = plan{Planned{Job: e.id, Partition: index, StartMS: at, Placement: placement}, e, t.ahead}, true
+		_, index, _ := p.at(e)
+		best, found = plan{Planned{Job: e.id, Partition: index, StartMS: at, Placement: placement, LimitS: p.limitOf(e, shape), Sure: sure}, e, shape}, true
 	}
 	return best, found
 }
@@ -188,20 +195,19 @@ type change struct {
 	by   int8 // 1, -1, or 0 if only more or less of it is free
 }
 
-// search finds when and where a job can start first.
-func (p *pass) search(e entry) (int64, place.Placement, bool) {
-	_, index, t := p.at(e)
-	shape := t.ahead
+// search finds when and where a job can start first with a shape.
+func (p *pass) search(e entry, shape *Shape, sure bool) (int64, place.Placement, bool) {
+	_, index, _ := p.at(e)
 	f, job, r := p.needFuture(), &p.Waiting[e.job], &shape.Request
 	changes := p.changes[:0]
 	least := r.Least()
 	for _, node := range p.openTo(e, index) {
 		if n := &p.nodes[node]; r.Names(n) {
-			changes = p.opensOn(changes, int(node), shape, n.RoomFor(r, &least), !r.Plain(n) || f.users != nil)
+			changes = p.opensOn(changes, int(node), shape, sure, n.RoomFor(r, &least), !r.Plain(n) || f.users != nil)
 		}
 	}
 	for _, license := range job.Licenses {
-		changes = p.opensOn(changes, f.license(license.License), shape, []int64{int64(license.Count)}, false)
+		changes = p.opensOn(changes, f.license(license.License), shape, sure, []int64{int64(license.Count)}, false)
 	}
 	licensed := len(job.Licenses)
 	slices.SortFunc(changes, func(a, b change) int {
@@ -226,7 +232,7 @@ func (p *pass) search(e entry) (int64, place.Placement, bool) {
 		if !more || at == p.NowMS || count < low || licensed > 0 {
 			continue
 		}
-		if placement, fits := p.fitAt(at, shape, open); fits {
+		if placement, fits := p.fitAt(at, shape, sure, open); fits {
 			return at, placement, true
 		}
 		if tries++; tries == maxTries {
@@ -238,9 +244,9 @@ func (p *pass) search(e entry) (int64, place.Placement, bool) {
 
 // opensOn appends when a lane has and has not room for a job. all: every change of the
 // lane may matter besides.
-func (p *pass) opensOn(changes []change, lane int, shape *Shape, room []int64, all bool) []change {
+func (p *pass) opensOn(changes []change, lane int, shape *Shape, sure bool, room []int64, all bool) []change {
 	f := p.future
-	p.holes = f.profile.Holes(lane, p.NowMS, shape.spanMS(), room, p.holes[:0])
+	p.holes = f.holes(lane, p.NowMS, shape.terms(sure), room, p.holes[:0])
 	if lane < len(p.nodes) {
 		p.holes = shape.begins(place.NodeIndex(lane), p.holes)
 	}
@@ -252,6 +258,9 @@ func (p *pass) opensOn(changes []change, lane int, shape *Shape, room []int64, a
 	}
 	if all {
 		p.times = f.profile.Changes(lane, p.NowMS, p.times[:0])
+		if sure && f.sure != nil {
+			p.times = f.sure.Changes(lane, p.NowMS, p.times)
+		}
 		for _, at := range p.times {
 			changes = append(changes, change{at, int32(lane), 0})
 		}
@@ -261,9 +270,9 @@ func (p *pass) opensOn(changes []change, lane int, shape *Shape, room []int64, a
 
 // fitAt places a job at a later time on nodes that have room for it then: on those that
 // do not have it now if they suffice, because the others can be of use until then.
-func (p *pass) fitAt(at int64, shape *Shape, open []bool) (place.Placement, bool) {
+func (p *pass) fitAt(at int64, shape *Shape, sure bool, open []bool) (place.Placement, bool) {
 	f, r := p.future, &shape.Request
-	until, untilNow := after(at, shape.spanMS()), after(p.NowMS, shape.spanMS())
+	span, untilNow := shape.terms(sure), after(p.NowMS, shape.spanMS())
 	least := r.Least()
 	var all, busy []place.NodeIndex
 	for i, is := range open {
@@ -271,9 +280,8 @@ func (p *pass) fitAt(at int64, shape *Shape, open []bool) (place.Placement, bool
 			continue
 		}
 		node, n := place.NodeIndex(i), &p.nodes[i]
-		f.room = f.profile.Least(i, at, until, f.room)
-		ahead := n.Ahead(f.room)
-		f.nodes[i] = f.through(&ahead, node, at, until, r)
+		ahead := n.Ahead(f.least(i, at, span))
+		f.nodes[i] = f.through(&ahead, node, at, span, r)
 		all = append(all, node)
 		if !f.profile.Fits(i, p.NowMS, untilNow, n.RoomFor(r, &least)) {
 			busy = append(busy, node)

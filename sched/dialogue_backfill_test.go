@@ -16,11 +16,19 @@ func (d *dialogue) backfill(words []string) error {
 	return nil
 }
 
+// lowered says which limit was chosen for a job.
+func lowered(limitS uint32) string {
+	if limitS == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", limit %d min", limitS/60)
+}
+
 // planned writes the planned starts, and remembers them for the next pass.
 func (d *dialogue) planned(promises Promises) string {
 	var out strings.Builder
 	for _, p := range promises.Planned {
-		fmt.Fprintf(&out, "plan %d in %d min in %s:%s\n", p.Job, (p.StartMS-d.snapshot.NowMS)/60_000, d.snapshot.Partitions[p.Partition].Name, d.describe(p.Placement))
+		fmt.Fprintf(&out, "plan %d in %d min in %s:%s%s\n", p.Job, (p.StartMS-d.snapshot.NowMS)/60_000, d.snapshot.Partitions[p.Partition].Name, d.describe(p.Placement), lowered(p.LimitS))
 		if why := MovedSentence(p.Moved, p.StartMS); why != "" {
 			fmt.Fprintf(&out, "  %s\n", why)
 		}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ func TestDialogues(t *testing.T) {
 //	suspend, stands, parked, resume  see dialogue_suspend_test.go
 //	backfill  see dialogue_backfill_test.go
 //	priorities  answers the factors of each waiting job
-//	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
+//	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [--time-min MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
 //	schedule    answers the plan; what it starts stays started
 //	feasible    with one line as for jobs
@@ -240,6 +241,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	gpus := set.String("gpus", "", "")
 	pulls := set.Bool("pulls", false, "its container image comes to nodes")
 	goesOn := set.String("image", "", "the nodes that can resume it, or none")
+	timeMin := set.Uint("time-min", 0, "")
 	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
 	perNode, array := set.Uint("ntasks-per-node", 0, ""), set.Uint("array", 1, "")
 	placed := placementFlags(set, &job, &shape)
@@ -291,7 +293,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	case *never:
 		job.Dependency = DependencyNeverSatisfied
 	}
-	shape.TimeLimitS = uint32(*time) * 60
+	shape.TimeLimitS, shape.TimeMinS = uint32(*time)*60, uint32(*timeMin)*60
 	for name := range strings.SplitSeq(*partitions, ",") {
 		i := slices.IndexFunc(d.snapshot.Partitions, func(p Partition) bool { return p.Name == name })
 		if i < 0 {
@@ -333,7 +335,7 @@ func (d *dialogue) schedule() string {
 	given.Nodes, given.Waiting = slices.Clone(given.Nodes), slices.Clone(given.Waiting)
 	plan, d.memo = Schedule(given, d.memo)
 	for _, start := range plan.Starts {
-		fmt.Fprintf(&out, "start %d in %s:%s\n", start.Job, d.snapshot.Partitions[start.Partition].Name, d.describe(start.Placement))
+		fmt.Fprintf(&out, "start %d in %s:%s%s\n", start.Job, d.snapshot.Partitions[start.Partition].Name, d.describe(start.Placement), lowered(start.LimitS))
 	}
 	out.WriteString(d.planned(plan.Promises))
 	out.WriteString(d.continued(plan.Continues))
@@ -348,7 +350,7 @@ func (d *dialogue) schedule() string {
 		for i := range d.snapshot.Waiting {
 			if job := &d.snapshot.Waiting[i]; job.ID == start.Job {
 				shape := &d.snapshot.Shapes[job.Shape]
-				d.book(*job, shape.TimeLimitS, start.Partition, start.Placement, shape.Request.Exclusive)
+				d.book(*job, cmp.Or(start.LimitS, shape.TimeLimitS), start.Partition, start.Placement, shape.Request.Exclusive)
 				r := &d.snapshot.Running[len(d.snapshot.Running)-1]
 				r.Requeue, r.Parks, r.Owner = true, true, job.Owner
 				job.Tasks--

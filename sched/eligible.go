@@ -28,7 +28,7 @@ func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 // latestStart is until when a job with a deadline must start. A job without a
 // time limit is ended at its deadline.
 func (p *pass) latestStart(job *Job) int64 {
-	limit := p.Shapes[job.Shape].TimeLimitS
+	limit := p.Shapes[job.Shape].leastS()
 	if limit == Unlimited {
 		return job.DeadlineMS
 	}

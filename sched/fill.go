@@ -72,13 +72,13 @@ func (p *pass) fill(e entry) {
 	job := &p.Waiting[e.job]
 	for p.left[e.job] > 0 && !p.stops(e) {
 		span := job.worthMS()
-		placement, fits := p.fitNow(e, index, shape, span)
-		if !fits || !p.future.licensed(job, p.NowMS, after(p.NowMS, span)) {
+		placement, fits := p.fitNow(e, index, shape, both(span))
+		if !fits || !p.future.licensed(job, p.NowMS, both(span)) {
 			t.noHole = span
 			return
 		}
 		for longer := min(span<<holeTries, shape.spanMS()); longer > span; longer /= 2 {
-			if there, is := p.fitNow(e, index, shape, longer); is {
+			if there, is := p.fitNow(e, index, shape, both(longer)); is {
 				placement = there
 				break
 			}
@@ -86,9 +86,9 @@ func (p *pass) fill(e entry) {
 		if p.stopsPlaced(e, placement) {
 			return
 		}
-		p.begin(e, &placement, span)
+		p.begin(e, &placement, both(span))
 		p.starts[len(p.starts)-1].Fills = true
-		needed := p.neededMS(&placement, shape.Request.Exclusive, job.Licenses, p.NowMS+span)
+		needed := p.neededMS(&placement, shape.Request.Exclusive, job.Licenses, p.NowMS, both(span))
 		p.tellAt(needed - int64(job.SaveS)*1000)
 	}
 	if p.left[e.job] == 0 {
@@ -117,7 +117,7 @@ func (p *pass) makeFillersLeave() {
 		if goneMS >= p.limitMS(r) {
 			continue // it is over by then
 		}
-		needed := p.neededMS(&r.Placement, r.Exclusive, r.Licenses, goneMS)
+		needed := p.neededMS(&r.Placement, r.Exclusive, r.Licenses, goneMS, both(0))
 		if p.tellAt(needed - r.saveMS()) {
 			p.stays(r, goneMS, needed)
 		} else {
@@ -138,16 +138,16 @@ func (p *pass) tellAt(atMS int64) bool {
 	return true
 }
 
-// neededMS is from when on what a job has is needed for what is planned, if it is free
-// from a time on.
-func (p *pass) neededMS(placement *place.Placement, exclusive bool, licenses []LicenseCount, from int64) int64 {
+// neededMS is from when on what a job has is needed for what is planned, if it has it from a
+// time on for a span.
+func (p *pass) neededMS(placement *place.Placement, exclusive bool, licenses []LicenseCount, from int64, span terms) int64 {
 	f, needed := p.future, profile.Forever
 	for i := range placement.Allocs {
 		alloc := &placement.Allocs[i]
-		needed = min(needed, f.profile.Until(int(alloc.Node), from, p.Nodes[alloc.Node].RoomOf(alloc, exclusive, true)), f.otherUserMS(alloc.Node, placement, from))
+		needed = min(needed, f.until(int(alloc.Node), from, span, p.Nodes[alloc.Node].RoomOf(alloc, exclusive, true)), f.otherUserMS(alloc.Node, placement, after(from, span.likely)))
 	}
 	for _, license := range licenses {
-		needed = min(needed, f.profile.Until(f.license(license.License), from, []int64{int64(license.Count)}))
+		needed = min(needed, f.until(f.license(license.License), from, span, []int64{int64(license.Count)}))
 	}
 	return needed
 }
@@ -171,10 +171,10 @@ func (f *future) otherUserMS(node place.NodeIndex, placement *place.Placement, f
 func (p *pass) stays(r *Running, from, to int64) {
 	for i := range r.Placement.Allocs {
 		alloc := &r.Placement.Allocs[i]
-		p.future.profile.Take(int(alloc.Node), from, to, p.Nodes[alloc.Node].RoomOf(alloc, r.Exclusive, true))
+		p.future.book(int(alloc.Node), from, both(to-from), p.Nodes[alloc.Node].RoomOf(alloc, r.Exclusive, true))
 	}
 	for _, license := range r.Licenses {
-		p.future.profile.Take(p.future.license(license.License), from, to, []int64{int64(license.Count)})
+		p.future.book(p.future.license(license.License), from, both(to-from), []int64{int64(license.Count)})
 	}
 }
 

@@ -6,7 +6,7 @@ import "github.com/gleaner-hpc/gleaner/sched/place"
 // partition knows which of them are alike, so that a job looks at a few and not at all.
 
 // fitNow places a job on what is free, and stays so for a time.
-func (p *pass) fitNow(e entry, index int, shape *Shape, spanMS int64) (place.Placement, bool) {
+func (p *pass) fitNow(e entry, index int, shape *Shape, span terms) (place.Placement, bool) {
 	candidates, apart := p.candidates(e, index, &shape.Request)
 	if len(candidates) == 0 {
 		return place.Placement{}, false
@@ -14,11 +14,10 @@ func (p *pass) fitNow(e entry, index int, shape *Shape, spanMS int64) (place.Pla
 	if len(apart) == 0 {
 		return place.Find(p.nodes, candidates, shape.Request)
 	}
-	until := after(p.NowMS, spanMS)
 	before := p.narrowed[:0]
 	for _, node := range apart {
 		before = append(before, p.nodes[node])
-		p.nodes[node] = p.future.through(&before[len(before)-1], node, p.NowMS, until, &shape.Request)
+		p.nodes[node] = p.future.through(&before[len(before)-1], node, p.NowMS, span, &shape.Request)
 	}
 	placement, fits := place.Find(p.nodes, candidates, shape.Request)
 	for i, node := range apart {

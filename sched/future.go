@@ -23,12 +23,15 @@ const soonMS = 1000
 
 // future is what will be free.
 type future struct {
-	profile profile.Profile // a lane for each node, and then one for each license
+	profile profile.Profile  // a lane for each node, and then one for each license
+	sure    *profile.Profile // the same by time limits: see sure.go; nil = there is no difference
 	planned []place.NodeIndex
 	has     []bool        // by node: something is planned there, as planned lists it
 	users   [][]userStays // by node: nil unless it matters whose jobs share a node
 	nodes   []place.Node  // as they are at the time that is looked at
 	room    []int64
+
+	sureRoom []int64
 }
 
 // userStays is a job on a node, of which it matters whose it is.
@@ -45,6 +48,9 @@ func (p *pass) needFuture() *future {
 	}
 	f := &future{has: make([]bool, len(p.nodes)), nodes: slices.Clone(p.nodes)}
 	p.future = f
+	if p.Backfill.FirstByLimits {
+		f.sure = &profile.Profile{}
+	}
 	if p.usersMatter() {
 		f.users = make([][]userStays, len(p.nodes))
 	}
@@ -60,21 +66,21 @@ func (p *pass) needFuture() *future {
 		}
 	}
 	for i := range p.nodes {
-		f.profile.Add(p.nodes[i].Room(sharing[i]))
+		f.add(p.nodes[i].Room(sharing[i]))
 	}
 	for _, left := range p.licensesLeft() {
-		f.profile.Add([]int64{left})
+		f.add([]int64{left})
 	}
 	p.addEnds(f)
 	if p.room != nil {
 		for _, promised := range p.room.licenses {
-			f.takeLicenses(promised.job, p.NowMS, promised.toMS)
+			f.takeLicenses(promised.job, p.NowMS, both(promised.toMS-p.NowMS))
 		}
 	}
 	for i := range p.suspended.jobs { // they get these back in this pass or soon
 		for j := range p.suspended.jobs[i].Back {
 			alloc := &p.suspended.jobs[i].Back[j]
-			f.profile.Take(int(alloc.Node), p.NowMS, profile.Forever, p.Nodes[alloc.Node].RoomOf(alloc, false, false))
+			f.book(int(alloc.Node), p.NowMS, both(profile.Forever), p.Nodes[alloc.Node].RoomOf(alloc, false, false))
 		}
 	}
 	return f
@@ -102,6 +108,7 @@ func (p *pass) licensesLeft() []int64 {
 // ending is when a job gives back what it holds.
 type ending struct {
 	atMS      int64
+	sureMS    int64 // by its time limit
 	placement *place.Placement
 	exclusive bool
 	running   *Running // nil: it starts in this pass
@@ -113,35 +120,43 @@ func (p *pass) addEnds(f *future) {
 	ends := make([]ending, 0, len(p.Running)+len(p.starts))
 	for i := range p.Running {
 		r := &p.Running[i]
-		ends = append(ends, ending{atMS: p.endMS(r), placement: &r.Placement, exclusive: r.Exclusive, running: r, licenses: r.Licenses})
+		ends = append(ends, ending{atMS: p.endMS(r), sureMS: p.sureEndMS(r), placement: &r.Placement, exclusive: r.Exclusive, running: r, licenses: r.Licenses})
 	}
 	for i := range p.starts {
 		job := p.started[i]
-		shape := &p.Shapes[job.Shape]
-		ends = append(ends, ending{atMS: after(p.NowMS, shape.spanMS()), placement: &p.starts[i].Placement, exclusive: p.alone[i], licenses: job.Licenses})
+		ends = append(ends, ending{atMS: after(p.NowMS, p.spans[i].likely), sureMS: after(p.NowMS, p.spans[i].sure), placement: &p.starts[i].Placement, exclusive: p.alone[i], licenses: job.Licenses})
+	}
+	if f.sure != nil {
+		slices.SortStableFunc(ends, func(a, b ending) int { return cmp.Compare(a.sureMS, b.sureMS) })
+		for i := range ends {
+			p.giveEnd(f, f.sure, &ends[i], ends[i].sureMS)
+		}
 	}
 	slices.SortStableFunc(ends, func(a, b ending) int { return cmp.Compare(a.atMS, b.atMS) })
 	for i := range ends {
-		end := &ends[i]
-		for j := range end.placement.Allocs {
-			alloc := &end.placement.Allocs[j]
-			shares := true
-			if end.running != nil {
-				_, parked := slices.BinarySearch(end.running.Parked, alloc.Node)
-				shares = !parked
-			}
-			f.give(p.Nodes, alloc, end.atMS, end.exclusive, shares)
-			f.stay(alloc.Node, profile.Interval{From: math.MinInt64, To: end.atMS}, end.placement)
-		}
-		for _, license := range end.licenses {
-			f.profile.Give(f.license(license.License), end.atMS, profile.Forever, []int64{int64(license.Count)})
+		p.giveEnd(f, &f.profile, &ends[i], ends[i].atMS)
+		for j := range ends[i].placement.Allocs {
+			stays := profile.Interval{From: math.MinInt64, To: max(ends[i].atMS, f.ifSure(ends[i].sureMS))}
+			f.stay(ends[i].placement.Allocs[j].Node, stays, ends[i].placement)
 		}
 	}
 }
 
-func (f *future) give(nodes []place.Node, alloc *place.Alloc, atMS int64, exclusive, shares bool) {
-	if atMS != profile.Forever {
-		f.profile.Give(int(alloc.Node), atMS, profile.Forever, nodes[alloc.Node].RoomOf(alloc, exclusive, shares))
+// giveEnd gives back in a profile what a job holds until a time.
+func (p *pass) giveEnd(f *future, to *profile.Profile, end *ending, atMS int64) {
+	for j := range end.placement.Allocs {
+		alloc := &end.placement.Allocs[j]
+		shares := true
+		if end.running != nil {
+			_, parked := slices.BinarySearch(end.running.Parked, alloc.Node)
+			shares = !parked
+		}
+		if atMS != profile.Forever {
+			to.Give(int(alloc.Node), atMS, profile.Forever, p.Nodes[alloc.Node].RoomOf(alloc, end.exclusive, shares))
+		}
+	}
+	for _, license := range end.licenses {
+		to.Give(f.license(license.License), atMS, profile.Forever, []int64{int64(license.Count)})
 	}
 }
 
@@ -215,42 +230,42 @@ func (s *Shape) spanMS() int64 {
 }
 
 // enterStart enters a job that starts now, and has what it gets for a time.
-func (p *pass) enterStart(job *Job, shape *Shape, placement *place.Placement, spanMS int64) {
-	p.started, p.alone = append(p.started, job), append(p.alone, shape.Request.Exclusive)
+func (p *pass) enterStart(job *Job, shape *Shape, placement *place.Placement, span terms) {
+	p.started, p.alone, p.spans = append(p.started, job), append(p.alone, shape.Request.Exclusive), append(p.spans, span)
 	if p.future != nil {
-		p.future.take(p.Nodes, job, shape, placement, p.NowMS, after(p.NowMS, spanMS))
+		p.future.take(p.Nodes, job, shape, placement, p.NowMS, span)
 	}
 }
 
 // take enters that a job has a placement and its licenses for a time.
-func (f *future) take(nodes []place.Node, job *Job, shape *Shape, placement *place.Placement, from, to int64) {
+func (f *future) take(nodes []place.Node, job *Job, shape *Shape, placement *place.Placement, from int64, span terms) {
 	for i := range placement.Allocs {
 		alloc := &placement.Allocs[i]
-		f.profile.Take(int(alloc.Node), from, to, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
-		f.stay(alloc.Node, profile.Interval{From: from, To: to}, placement)
+		f.book(int(alloc.Node), from, span, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
+		f.stay(alloc.Node, f.stays(from, span), placement)
 	}
-	f.takeLicenses(job, from, to)
+	f.takeLicenses(job, from, span)
 }
 
-func (f *future) takeLicenses(job *Job, from, to int64) {
+func (f *future) takeLicenses(job *Job, from int64, span terms) {
 	for _, license := range job.Licenses {
-		f.profile.Take(f.license(license.License), from, to, []int64{int64(license.Count)})
+		f.book(f.license(license.License), from, span, []int64{int64(license.Count)})
 	}
 }
 
 // drop is the opposite.
-func (f *future) drop(nodes []place.Node, job *Job, shape *Shape, placement *place.Placement, from, to int64) {
+func (f *future) drop(nodes []place.Node, job *Job, shape *Shape, placement *place.Placement, from int64, span terms) {
 	for i := range placement.Allocs {
 		alloc := &placement.Allocs[i]
-		f.profile.Give(int(alloc.Node), from, to, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
+		f.free(int(alloc.Node), from, span, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
 		if f.users != nil {
-			gone := userStays{profile.Interval{From: from, To: to}, placement.User, placement.UserOnly}
+			gone := userStays{f.stays(from, span), placement.User, placement.UserOnly}
 			at := slices.Index(f.users[alloc.Node], gone)
 			f.users[alloc.Node] = slices.Delete(f.users[alloc.Node], at, at+1)
 		}
 	}
 	for _, license := range job.Licenses {
-		f.profile.Give(f.license(license.License), from, to, []int64{int64(license.Count)})
+		f.free(f.license(license.License), from, span, []int64{int64(license.Count)})
 	}
 }
 
@@ -297,15 +312,14 @@ func (f *future) mark(placement *place.Placement, setApart func(place.NodeIndex)
 // through is a node as it is for a job that has it from one time to another: with what
 // is free all the while, and of others' jobs those that are there in that time. Its own
 // user's are never in its way.
-func (f *future) through(n *place.Node, index place.NodeIndex, from, to int64, r *place.Request) place.Node {
-	f.room = f.profile.Least(int(index), from, to, f.room)
-	out := n.Within(f.room, r.Exclusive)
+func (f *future) through(n *place.Node, index place.NodeIndex, from int64, span terms, r *place.Request) place.Node {
+	out := n.Within(f.least(int(index), from, span), r.Exclusive)
 	if f.users == nil {
 		return out
 	}
 	out.UserOnly, out.Users = false, nil
 	for _, other := range f.users[index] {
-		if other.From >= to || other.To <= from || other.user == r.User {
+		if other.From >= f.stays(from, span).To || other.To <= from || other.user == r.User {
 			continue
 		}
 		out.UserOnly = out.UserOnly || other.only
@@ -317,9 +331,10 @@ func (f *future) through(n *place.Node, index place.NodeIndex, from, to int64, r
 }
 
 // licensed reports whether a job's licenses are free for a time.
-func (f *future) licensed(job *Job, from, to int64) bool {
+func (f *future) licensed(job *Job, from int64, span terms) bool {
 	for _, license := range job.Licenses {
-		if !f.profile.Fits(f.license(license.License), from, to, []int64{int64(license.Count)}) {
+		lane, count := f.license(license.License), []int64{int64(license.Count)}
+		if !f.profile.Fits(lane, from, after(from, span.likely), count) || f.isSure(span) && !f.sure.Fits(lane, from, after(from, span.sure), count) {
 			return false
 		}
 	}

@@ -30,6 +30,7 @@ const (
 	MovedByReservation
 	MovedByOwner  // of Node, who has taken it back
 	MovedByHabit  // of the owner of Node
+	MovedByLimits // by the time limits of jobs it cannot start then: see sure.go
 	MovedByPolicy // fewer starts are planned, or there are fewer licenses
 )
 
@@ -101,8 +102,7 @@ func (p *pass) staysOn(of *plan, atMS int64) (job JobID, node string) {
 // pushedBy is the cause where a start that was planned before this one moved, and now is in
 // its way.
 func (p *pass) pushedBy(of *plan) (Moved, bool) {
-	for i := range p.promised.plans {
-		other := &p.promised.plans[i]
+	for _, other := range p.promised.entered {
 		why, moved := p.promised.why[other.Job]
 		if moved && (onNodes(other.Placement, of.Placement) > 0 || sharesLicense(p.Waiting[other.entry.job].Licenses, p.Waiting[of.entry.job].Licenses)) {
 			return why, true
@@ -142,7 +142,7 @@ func (p *pass) noteMoves(now, last *Promises) {
 	}
 	for job, old := range before {
 		if lost[job] = old.Moved; planned[job] == nil || planned[job].StartMS > old.StartMS {
-			lost[job] = p.promised.cause(job, old.StartMS)
+			lost[job] = p.cause(job, old.StartMS)
 		}
 	}
 	for job, next := range planned {
@@ -168,10 +168,13 @@ func (p *pass) noteMoves(now, last *Promises) {
 }
 
 // cause is why a job does not start as it was planned.
-func (p *promised) cause(job JobID, fromMS int64) Moved {
-	why, known := p.why[job]
+func (p *pass) cause(job JobID, fromMS int64) Moved {
+	why, known := p.promised.why[job]
 	if !known {
-		why = Moved{By: cmp.Or(p.voidBy.By, MovedByPolicy), Job: p.voidBy.Job}
+		why = Moved{By: cmp.Or(p.promised.voidBy.By, MovedByPolicy), Job: p.promised.voidBy.Job}
+		if why.By == MovedByPolicy && p.Backfill.FirstByLimits {
+			why.By = MovedByLimits
+		}
 	}
 	why.FromMS = fromMS
 	return why

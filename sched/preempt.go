@@ -131,7 +131,7 @@ func (p *pass) mayMakeRoom(e entry) bool {
 	if here.blocker != 0 || p.firstIn(e, here) != 0 || p.rules(t, shape, index).Code != ReasonNone {
 		return false
 	}
-	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, after(p.NowMS, shape.spanMS())) {
+	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, shape.terms(true)) {
 		return false
 	}
 	if p.room == nil {

@@ -230,7 +230,7 @@ func (p *pass) promiseLicenses(job *Job, toMS int64) {
 	}
 	p.room.licenses = append(p.room.licenses, promisedLicenses{job, toMS})
 	if p.future != nil {
-		p.future.takeLicenses(job, p.NowMS, toMS)
+		p.future.takeLicenses(job, p.NowMS, both(toMS-p.NowMS))
 	}
 }
 

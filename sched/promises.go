@@ -16,13 +16,14 @@ import (
 
 // promised are the planned starts of the last plan that stand still.
 type promised struct {
-	plans []plan // in the order in which they were planned
-	stand []bool // by position in plans: it is in the future
-	rank  []int  // likewise: its position in Snapshot.Promises
-	left  int    // how many stand
-	jobs  uint32 // of how many jobs
-	void  bool   // no more of them counts
-	byJob map[int32][]int
+	plans   []plan  // in the order in which they were planned
+	entered []*plan // the same, in the order in which they were entered
+	stand   []bool  // by position in plans: it is in the future
+	rank    []int   // likewise: its position in Snapshot.Promises
+	left    int     // how many stand
+	jobs    uint32  // of how many jobs
+	void    bool    // no more of them counts
+	byJob   map[int32][]int
 	// Why some move: each by itself, and those that are void.
 	why    map[JobID]Moved
 	voidBy Moved
@@ -35,37 +36,57 @@ func (p *pass) enterPromises(ready []int32, priorities *priorities) {
 	}
 	turnOf := p.turnsOfPromised(ready, priorities)
 	p.promised.byJob, p.promised.why = map[int32][]int{}, map[JobID]Moved{}
-	for at, planned := range p.Promises.Planned {
-		turn := slices.IndexFunc(turnOf[planned.Job], func(e entry) bool {
-			_, index, _ := p.at(e)
-			return !e.isOwn() && p.whole(index) == planned.Partition
-		})
-		if turn < 0 {
+	kept := make([]*plan, len(p.Promises.Planned))
+	count := make(map[int32]uint32, len(turnOf))
+	for _, sure := range []bool{true, false} { // no prediction moves the first ones
+		for at := range p.Promises.Planned {
+			if planned := &p.Promises.Planned[at]; planned.Sure == sure {
+				kept[at] = p.keepPlanned(planned, turnOf[planned.Job], count)
+			}
+		}
+	}
+	for at, old := range kept {
+		if old == nil {
 			continue
 		}
-		e := turnOf[planned.Job][turn]
-		_, _, t := p.at(e)
-		old := plan{planned, e, t.ahead}
-		if len(p.promised.byJob[e.job]) >= int(p.left[e.job]) {
-			continue
-		}
-		settles := p.settle(&old)
-		if !settles || old.StartMS > max(planned.StartMS, p.NowMS) {
-			p.promised.note(e.id, p.whyLater(&plan{planned, e, t.ahead}, max(planned.StartMS, p.NowMS)))
-		}
-		if !settles {
-			continue
-		}
-		p.stand(&old)
-		if len(p.promised.byJob[e.job]) == 0 {
+		job := old.entry.job
+		if len(p.promised.byJob[job]) == 0 {
 			p.promised.jobs++
-			*p.partitions[planned.Partition].standing.of(planned.Apart)++
+			*p.partitions[p.Promises.Planned[at].Partition].standing.of(old.Apart)++
 		}
-		p.promised.byJob[e.job] = append(p.promised.byJob[e.job], len(p.promised.plans))
-		p.promised.plans, p.promised.stand = append(p.promised.plans, old), append(p.promised.stand, true)
+		p.promised.byJob[job] = append(p.promised.byJob[job], len(p.promised.plans))
+		p.promised.plans, p.promised.stand = append(p.promised.plans, *old), append(p.promised.stand, true)
 		p.promised.rank = append(p.promised.rank, at)
 		p.promised.left++
 	}
+}
+
+// keepPlanned enters a start that was planned before, if it can be kept. count is how many
+// of each job are entered.
+func (p *pass) keepPlanned(planned *Planned, turns []entry, count map[int32]uint32) *plan {
+	turn := slices.IndexFunc(turns, func(e entry) bool {
+		_, index, _ := p.at(e)
+		return !e.isOwn() && p.whole(index) == planned.Partition
+	})
+	if turn < 0 || count[turns[turn].job] >= p.left[turns[turn].job] {
+		return nil
+	}
+	e := turns[turn]
+	_, _, t := p.at(e)
+	old := &plan{*planned, e, t.plannedShape(planned)}
+	old.Sure = old.Sure && p.Backfill.FirstByLimits
+	was := *old
+	settles := p.settleSoonest(old)
+	if !settles || old.StartMS > max(planned.StartMS, p.NowMS) {
+		p.promised.note(e.id, p.whyLater(&was, max(planned.StartMS, p.NowMS)))
+	}
+	if !settles {
+		return nil
+	}
+	p.stand(old)
+	p.promised.entered = append(p.promised.entered, old)
+	count[e.job]++
+	return old
 }
 
 // turnsOfPromised are the turns of the jobs that the last plan planned, as far as they may
@@ -121,11 +142,11 @@ func (p *pass) settle(of *plan) bool {
 
 // opens is when a lane has room for a planned start, from a time on; Forever is never.
 func (p *pass) opens(lane int, from int64, of *plan, room []int64) int64 {
-	span := of.shape.spanMS()
-	p.holes = p.future.profile.Holes(lane, from, span, room, p.holes[:0])
+	span := of.terms()
+	p.holes = p.future.holes(lane, from, span, room, p.holes[:0])
 	if lane < len(p.nodes) {
 		p.holes = of.shape.begins(place.NodeIndex(lane), p.holes)
-		p.holes = p.future.amongOwn(place.NodeIndex(lane), &of.Placement, span, p.holes)
+		p.holes = p.future.amongOwn(place.NodeIndex(lane), &of.Placement, max(span.likely, span.sure), p.holes)
 	}
 	if len(p.holes) == 0 {
 		return profile.Forever
@@ -149,7 +170,7 @@ func (p *pass) mayHave(of *plan) bool {
 // stand enters a planned start.
 func (p *pass) stand(of *plan) {
 	f := p.needFuture()
-	f.take(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, after(of.StartMS, of.shape.spanMS()))
+	f.take(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, of.terms())
 	f.mark(&of.Placement, p.setApart)
 }
 
@@ -159,7 +180,7 @@ func (p *pass) lift(at int) {
 		return
 	}
 	of := &p.promised.plans[at]
-	p.future.drop(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, after(of.StartMS, of.shape.spanMS()))
+	p.future.drop(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, of.terms())
 	p.promised.stand[at] = false
 	p.promised.left--
 	if p.promised.byJob[of.entry.job][0] == at {

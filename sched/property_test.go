@@ -161,10 +161,10 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 func checkRules(t *testing.T, s *Snapshot, job Job, shape Shape, start Start) {
 	t.Helper()
 	p := s.Partitions[start.Partition]
-	if job.Held != NotHeld || !p.Up || shape.TimeLimitS > p.MaxTimeS || shape.Root && !p.RootAllowed || p.PrivateOnly && !shape.PrivateNetwork || !slices.Contains(shape.Partitions, start.Partition) {
+	if job.Held != NotHeld || !p.Up || shape.leastS() > p.MaxTimeS || shape.Root && !p.RootAllowed || p.PrivateOnly && !shape.PrivateNetwork || !slices.Contains(shape.Partitions, start.Partition) {
 		t.Fatalf("job %+v starts in partition %+v", job, p)
 	}
-	if job.BeginMS > s.NowMS || job.Dependency != NoDependency || job.DeadlineMS != 0 && s.NowMS+int64(shape.TimeLimitS)*1000 > job.DeadlineMS {
+	if job.BeginMS > s.NowMS || job.Dependency != NoDependency || job.DeadlineMS != 0 && s.NowMS+int64(shape.leastS())*1000 > job.DeadlineMS {
 		t.Fatalf("job %+v starts before its time, or too late", job)
 	}
 	r := shape.Request

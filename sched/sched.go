@@ -98,6 +98,9 @@ type Partition struct {
 type Shape struct {
 	Partitions []int // indices into Snapshot.Partitions, in order of preference; with none its jobs wait
 	TimeLimitS uint32
+	// TimeMinS is the least limit with which its jobs may start, if they start sooner by
+	// that; 0 = TimeLimitS. See timemin.go.
+	TimeMinS uint32
 	// PlannedS is how long its jobs are planned for, if not for TimeLimitS; 0 = for
 	// that. It is not less than what they are expected to run.
 	PlannedS uint32
@@ -286,6 +289,8 @@ type Start struct {
 	Placement place.Placement
 	Priority  uint32 // that it had in this partition
 	Fills     bool   // as in Running
+	// LimitS is its time limit, if it is less than that of its shape; 0 = it is not.
+	LimitS uint32
 }
 
 // Reason is why one job waits, as data: Display and Sentence make words of it.

@@ -119,6 +119,7 @@ type pass struct {
 	like        like
 	started     []*Job    // by position in starts
 	alone       []bool    // likewise: it has its nodes alone
+	spans       []terms   // likewise: for how long it has them
 	later       [][]entry // turns of jobs that come when all others have had theirs
 	planning    bool      // starts are planned for jobs that have their turn
 	// Room for search and fitNow.
@@ -155,6 +156,7 @@ type trial struct {
 	noHole  int64  // milliseconds for which it did not fit in a hole; 0 = it was not tried
 	judged  bool
 	verdict verdict
+	whole   *trial // with the whole limit of jobs that may start with less; nil = they may not
 }
 
 func newPass(s *Snapshot, memo Memo) *pass {
@@ -182,13 +184,8 @@ func newPass(s *Snapshot, memo Memo) *pass {
 	}
 	for i := range p.trials {
 		p.trials[i] = make([]trial, len(s.Shapes[i].Partitions))
-		now := s.openNow(&s.Shapes[i])
 		for choice, partition := range s.Shapes[i].Partitions {
-			t := &p.trials[i][choice]
-			t.ahead = s.Partitions[partition].shaped(&s.Shapes[i])
-			if t.shape = t.ahead; now != &s.Shapes[i] {
-				t.shape = s.Partitions[partition].shaped(now)
-			}
+			p.trials[i][choice] = s.tried(&s.Shapes[i], partition)
 		}
 	}
 	return p
@@ -275,11 +272,11 @@ func (p *pass) start(e entry) (stopped bool) {
 		t.failed, t.lifts = true, p.lifts // what does not fit on idle nodes does not fit on busy ones
 		return false
 	}
-	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, after(p.NowMS, shape.spanMS())) {
+	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, shape.terms(true)) {
 		return false
 	}
 	for p.left[e.job] > 0 {
-		placement, fits := p.fitNow(e, index, shape, shape.spanMS())
+		placement, as, fits := p.placeNow(e)
 		if !fits {
 			t.failed, t.lifts = true, p.lifts
 			return false
@@ -287,7 +284,8 @@ func (p *pass) start(e entry) (stopped bool) {
 		if p.stopsPlaced(e, placement) {
 			return true
 		}
-		p.begin(e, &placement, shape.spanMS())
+		p.begin(e, &placement, as.terms(true))
+		p.starts[len(p.starts)-1].LimitS = p.limitOf(e, as)
 		if p.left[e.job] > 0 && p.stops(e) {
 			return true
 		}
@@ -297,12 +295,12 @@ func (p *pass) start(e entry) (stopped bool) {
 }
 
 // begin starts one task, which has what it gets for a time.
-func (p *pass) begin(e entry, placement *place.Placement, spanMS int64) {
+func (p *pass) begin(e entry, placement *place.Placement, span terms) {
 	shape, index, _ := p.at(e)
 	place.Take(p.nodes, *placement, shape.Request.Exclusive)
 	p.noteTaken(placement.Allocs)
 	p.room.take(*placement, shape.Request.Exclusive)
-	p.enterStart(&p.Waiting[e.job], shape, placement, spanMS)
+	p.enterStart(&p.Waiting[e.job], shape, placement, span)
 	p.lendAgain(e)
 	p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: *placement, Priority: e.priority})
 	p.left[e.job]--

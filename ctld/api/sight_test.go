@@ -23,7 +23,7 @@ var public = map[string]string{
 	"JobId":     `job array_task het_component`,
 	"ArraySpec": `ranges max_running`, "ArrayRange": `first last step`,
 	"JobSpec": `name partitions account qos comment wckey work_directory standard_output standard_error standard_input open_mode submit_host command
-		min_nodes max_nodes tasks tasks_per_node cpus_per_task memory_per_node_bytes memory_per_cpu_bytes tmp_per_node_bytes gpus time_limit_s node_list exclude_nodes
+		min_nodes max_nodes tasks tasks_per_node cpus_per_task memory_per_node_bytes memory_per_cpu_bytes tmp_per_node_bytes gpus time_limit_s time_min_s node_list exclude_nodes
 		constraint exclusive cpus_per_gpu memory_per_gpu_bytes tasks_per_gpu switches switches_wait_s exclusive_user all_memory hold requeue nice array
 		signal dependency begin_ms deadline_ms licenses kill_on_invalid_dependency priority contiguous spread_job use_min_nodes network checkpoint reservations`,
 	"GpuRequest":       `scope count model shares_per_device`,

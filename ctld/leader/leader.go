@@ -67,6 +67,8 @@ type Leader struct {
 	hoursMS  int64        // when the next hours of lending end or begin; of the schedule loop
 	leading  atomic.Bool
 	last     atomic.Pointer[lastPlan]
+
+	predicting predicting
 }
 
 // New makes the loops; Lead runs them. fence is the command that switches a

@@ -132,7 +132,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *Memo) bool {
 	var plan sched.Plan
 	plan, memo.plan = sched.Schedule(snapshot, memo.plan)
 	l.last.Store(newLastPlan(&snapshot, &plan))
-	l.nextPass.Store(earliest(plan.NextMS, byTime, view.LatestStart(), view.HabitsDueMS(now.UnixMilli())))
+	l.nextPass.Store(earliest(plan.NextMS, byTime, view.LatestStart(), view.HabitsDueMS(now.UnixMilli()), outlastedMS(&snapshot)))
 	took := time.Since(begin)
 	l.metrics.pass.Observe(took.Seconds())
 	l.work.Pass(begin, took, len(snapshot.Waiting))
@@ -156,6 +156,7 @@ func (l *Leader) Snapshot(view *state.View, now time.Time) sched.Snapshot {
 
 func (l *Leader) snapshotAfter(memo state.SnapshotMemo, view *state.View, now time.Time) (sched.Snapshot, state.SnapshotMemo) {
 	snapshot, memo := view.SchedSnapshotAfter(memo, logTime(view, now), l.told(view, now))
+	l.predicting.fill(view, &snapshot)
 	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
 	return snapshot, memo
 }
@@ -201,6 +202,7 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	if planned := last.planned(sched.JobID(job)); planned != nil {
 		overlay.EstimatedStartMS, overlay.ScheduledNodes, moved = planned.StartMS, last.nodesOf(planned), planned.Moved
 	}
+	byPrediction := last.snapshot.Backfill.FirstByLimits && last.planned(sched.JobID(job)) != nil && !last.planned(sched.JobID(job)).Sure
 	at, found := slices.BinarySearchFunc(last.reasons, sched.JobID(job), func(reason sched.Reason, id sched.JobID) int {
 		return cmp.Compare(reason.Job, id)
 	})
@@ -210,6 +212,9 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	reason := last.reasons[at]
 	overlay.Reason, overlay.Detail = explain.Display(reason, last.snapshot), explain.Sentence(reason, last.snapshot)
 	overlay.NamesOthers = reason.NamesOthers() || moved.Job != 0
+	if byPrediction {
+		overlay.Detail += "; its planned start goes by predicted run times"
+	}
 	if why := explain.Moved(moved, overlay.EstimatedStartMS); why != "" {
 		overlay.Detail += "; " + why
 	}

@@ -204,7 +204,7 @@ var parts = []struct {
 
 // elapsed are the parts of a job's time limit that are over.
 func elapsed(job *state.Job, nowMS int64) (over spec.MailTypes) {
-	limitS := job.Spec.TimeLimitS
+	limitS := job.TimeLimitS()
 	if job.Run == nil || limitS == 0 || limitS == spec.Unlimited || job.Run.Suspension != nil {
 		return 0
 	}

@@ -29,7 +29,7 @@ func (c *census) countWaits(job *Job) {
 	}
 	if job.DeadlineMS != 0 {
 		start := job.DeadlineMS
-		if limit := job.limitLeftS(); limit != sched.Unlimited {
+		if limit := job.leastLeftS(); limit != sched.Unlimited {
 			start -= int64(limit) * 1000
 		}
 		c.late[pair(uint32(max(start, 0)/1000), job.ID)] = true

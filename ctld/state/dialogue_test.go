@@ -313,7 +313,7 @@ func (d *dialogue) submit(a arguments) Command {
 	job := &pb.JobSpec{
 		Name: a.values["name"], Script: []byte("#!/bin/sh\n"), Hold: a.is("hold"), Requeue: a.is("requeue"),
 		Exclusive: a.is("exclusive"), MinNodes: a.number("nodes"), Tasks: a.number("tasks"),
-		TasksPerNode: a.number("tasks-per-node"), CpusPerTask: a.number("cpus"), TimeLimitS: a.number("time"),
+		TasksPerNode: a.number("tasks-per-node"), CpusPerTask: a.number("cpus"), TimeLimitS: a.number("time"), TimeMinS: a.number("time-min"),
 		NodeList: a.values["nodelist"], ExcludeNodes: a.values["exclude"], Constraint: a.values["constraint"],
 		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: strings.ReplaceAll(a.values["dependency"], " ", "_"),
 		Account: a.values["account"], Qos: a.values["qos"], Licenses: a.values["licenses"],
@@ -371,7 +371,7 @@ func (d *dialogue) targets(a arguments) []Target {
 // on n2.
 func (d *dialogue) startOrder(a arguments) StartOrder {
 	id, _ := strconv.ParseUint(a.words[0], 10, 32)
-	order := StartOrder{Job: uint32(id), Partition: a.values["partition"], Image: a.number("image"), Fills: a.number("fills") > 0}
+	order := StartOrder{Job: uint32(id), Partition: a.values["partition"], Image: a.number("image"), Fills: a.number("fills") > 0, LimitS: a.number("limit")}
 	if order.Partition == "" {
 		order.Partition = "main"
 	}

@@ -38,6 +38,7 @@ func (d *dialogue) update(a arguments) Command {
 		return nil
 	}
 	m.TimeLimitS, m.Priority, m.CpusPerTask, m.MaxRunning = number("time"), number("priority"), number("cpus"), number("throttle")
+	m.TimeMinS = number("time-min")
 	m.MinNodes, m.MaxNodes, m.Tasks = number("nodes"), number("nodes"), number("tasks")
 	m.Dependency, m.Name, m.NodeList, m.Comment, m.Constraint = text("dependency"), text("name"), text("nodelist"), text("comment"), text("constraint")
 	m.Account, m.Qos, m.Licenses = text("account"), text("qos"), text("licenses")

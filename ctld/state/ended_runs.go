@@ -59,6 +59,17 @@ func (t *tables) EndedRuns() iter.Seq[*EndedRun] {
 	}
 }
 
+// EndedRunsAfter are the runs that ended after one, which is the last that the caller knows.
+// all: it is not there any more, or not yet, and these are all.
+func (t *tables) EndedRunsAfter(last *EndedRun) (runs []EndedRun, all bool) {
+	for at := len(t.endedRuns) - 1; at >= 0; at-- {
+		if t.endedRuns[at] == *last {
+			return t.endedRuns[at+1:], false
+		}
+	}
+	return t.endedRuns, true
+}
+
 // noteEndedRun adds the run of a job that has released all its nodes.
 func (s *State) noteEndedRun(job *Job) {
 	if !job.Run.began() || s.policy.Scheduler.replayRuns() == 0 {

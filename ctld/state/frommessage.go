@@ -34,7 +34,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		MinNodes: spec.GetMinNodes(), MaxNodes: spec.GetMaxNodes(), Tasks: spec.GetTasks(),
 		TasksPerNode: spec.GetTasksPerNode(), CPUsPerTask: spec.GetCpusPerTask(),
 		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(), TmpPerNode: spec.GetTmpPerNodeBytes(),
-		TimeLimitS: spec.GetTimeLimitS(), NodeList: spec.GetNodeList(), ExcludeNodes: spec.GetExcludeNodes(),
+		TimeLimitS: spec.GetTimeLimitS(), TimeMinS: spec.GetTimeMinS(), NodeList: spec.GetNodeList(), ExcludeNodes: spec.GetExcludeNodes(),
 		Constraint: spec.GetConstraint(), Exclusive: spec.GetExclusive(),
 		Hold: spec.GetHold() || spec.Priority != nil && spec.GetPriority() == 0, KillOnInvalidDependency: spec.GetKillOnInvalidDependency(),
 		Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),

@@ -113,6 +113,9 @@ type Run struct {
 	// Relimited: its time limit was changed since it started, and its nodes
 	// must be told.
 	Relimited bool `cbor:"8,keyasint,omitempty"`
+	// LimitS is the time limit of the job in this run, if it was started with less than it
+	// asks for; 0 = it was not. See time_min.go.
+	LimitS uint32 `cbor:"11,keyasint,omitempty"`
 	// Sharing: the partition's setting at the start, kept likewise.
 	Sharing ExclusiveKind `cbor:"10,keyasint,omitempty"`
 	// Billing is what it is billed a second, in millionths, by the weights that

@@ -49,6 +49,7 @@ type JobChange struct {
 	MailTypes               *uint32          `cbor:"38,keyasint,omitempty"` // bits of spec.MailTypes
 	MailUser                *string          `cbor:"39,keyasint,omitempty"`
 	Checkpoint              *string          `cbor:"40,keyasint,omitempty"` // as in Checkpoint.Mode
+	TimeMinS                *uint32          `cbor:"41,keyasint,omitempty"` // 0 = none
 }
 
 // GPURequests replace all requests for GPUs of one scope.
@@ -72,6 +73,7 @@ func (c *JobChange) onSpec(spec *Spec) {
 		spec.Partitions = c.Partitions
 	}
 	set(&spec.TimeLimitS, c.TimeLimitS)
+	set(&spec.TimeMinS, c.TimeMinS)
 	set(&spec.QOS, c.QOS)
 	set(&spec.Account, c.Account)
 	set(&spec.WCKey, c.WCKey)
@@ -112,6 +114,9 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.MailUser, c.MailUser)
 }
 
+// relimits reports whether a time limit is given, or something is added to it.
+func (c *JobChange) relimits() bool { return c.TimeLimitS != nil || c.AddTimeS != 0 }
+
 // onOwn does the same, and reports whether there was anything.
 func (c *JobChange) onOwn(own *Own) bool {
 	set(&own.Name, c.Name)
@@ -143,7 +148,7 @@ func (c *JobChange) onlyPending() string {
 		{c.Switches != nil || c.SwitchesWaitS != nil, "Switches"},
 		{c.Exclusive != nil || c.ExclusiveUser != nil, "OverSubscribe"}, {c.ResetAge, "ResetAccrueTime"},
 		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"}, {c.Network != nil, "Network"}, {c.Reservations != nil, "ReservationName"},
-		{c.Checkpoint != nil, "Checkpoint"},
+		{c.Checkpoint != nil, "Checkpoint"}, {c.TimeMinS != nil, "TimeMin"},
 	} {
 		if field.given {
 			return field.name

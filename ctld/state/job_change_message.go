@@ -19,7 +19,7 @@ func ChangeFromMessage(m *pb.JobChange) (JobChange, error) {
 		Name: m.Name, Comment: m.Comment, WCKey: m.Wckey, Requeue: m.Requeue, MaxRunning: m.MaxRunning,
 		Switches: m.Switches, SwitchesWaitS: m.SwitchesWaitS, Exclusive: m.Exclusive, ExclusiveUser: m.ExclusiveUser,
 		KillOnInvalidDependency: m.KillOnInvalidDependency, ResetAge: m.GetResetAccrueTime(),
-		MailTypes: m.MailTypes, MailUser: m.MailUser,
+		MailTypes: m.MailTypes, MailUser: m.MailUser, TimeMinS: m.TimeMinS,
 	}
 	switch {
 	case m.Network == nil:

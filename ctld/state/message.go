@@ -216,7 +216,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask, Command: own.Command,
 		MinNodes: r.MinNodes, MaxNodes: r.MaxNodes, Tasks: r.Tasks, TasksPerNode: r.TasksPerNode,
 		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU, TmpPerNodeBytes: r.TmpPerNode,
-		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
+		TimeLimitS: r.TimeLimitS, TimeMinS: r.TimeMinS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
 		Constraint: r.Constraint, Exclusive: r.Exclusive,
 		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: job.networkNow(), Licenses: licensesText(r.Licenses), Reservations: r.Reservations,
 		MailTypes: r.MailTypes, MailUser: r.MailUser,

@@ -175,7 +175,7 @@ func (s *State) takeOver(job *Job, b *Beside) {
 	run, original := *b.Run, *job.Run
 	original.Move, original.Beside, original.Abandoned = nil, nil, 0
 	run.StartMS = s.timeMS
-	run.Relimited = job.Run.Relimited
+	run.Relimited, run.LimitS = job.Run.Relimited, job.Run.LimitS
 	run.LastEpoch, run.Numbered = max(job.Run.LastEpoch, b.Epoch), saved.Number
 	for _, other := range job.Run.Beside {
 		if other.Over {

@@ -27,6 +27,8 @@ type StartOrder struct {
 	Image uint32 `cbor:"10,keyasint,omitempty"`
 	// Fills is as in Run.
 	Fills bool `cbor:"560,keyasint,omitempty"`
+	// LimitS is its time limit, if it is less than what it asks for; 0 = it is not.
+	LimitS uint32 `cbor:"561,keyasint,omitempty"`
 }
 
 // AllocOrder is what a start takes on one node.
@@ -121,6 +123,9 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if err := s.resumeFrom(job, run, order.Image); err != nil {
 		return nil, nil, err
 	}
+	if err := s.limitRun(job, run, order.LimitS); err != nil {
+		return nil, nil, err
+	}
 	run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
 	return job, run, checkOneModel(run)
 }
@@ -166,9 +171,6 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 	}
 	if err := s.checkTerms(job, node, order); err != nil {
 		return Alloc{}, err
-	}
-	if why := s.keptReserved(job, node.Name); why != "" {
-		return Alloc{}, fmt.Errorf("node %s %s", node.Name, why)
 	}
 	for i, cpu := range order.CPUs {
 		if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) || i > 0 && order.CPUs[i-1] >= cpu {

@@ -21,6 +21,7 @@ type SchedulerPolicy struct {
 	// DefaultReplayRuns, DefaultReplayAgeS.
 	ReplayRuns uint32 `cbor:"580,keyasint,omitempty"`
 	ReplayAgeS uint32 `cbor:"581,keyasint,omitempty"`
+	Predict    uint8  `cbor:"582,keyasint,omitempty"` // position in predictions
 }
 
 // How many starts are planned where the policy does not say. Slurm plans those of 500
@@ -53,6 +54,24 @@ const maxPlanned = 1_000_000
 // nothing starts before a job that waits.
 var schedulerTypes = []string{"backfill", "builtin"}
 
+// predictions are the words for what plans go by, by number: time limits, or what jobs will
+// probably run (sched/predict).
+var predictions = []string{"none", PredictRecentTwo, PredictLearned}
+
+// Predictions by which the leader plans.
+const (
+	PredictRecentTwo = "recent-two"
+	PredictLearned   = "learned"
+)
+
+// Predicts is by what run times are predicted; "" = they are not.
+func (p *SchedulerPolicy) Predicts() string {
+	if p.Predict == 0 || !p.backfills() {
+		return ""
+	}
+	return wordOf(predictions, p.Predict)
+}
+
 func (p *SchedulerPolicy) backfills() bool { return p.Type == 0 }
 
 // bounded is a setting in force, of which 0 is all.
@@ -67,7 +86,7 @@ func bounded(setting, usual uint32) uint32 {
 func (p *SchedulerPolicy) scheduled() sched.BackfillPolicy {
 	return sched.BackfillPolicy{
 		On: p.backfills(), PartJobs: bounded(p.PartJobs, DefaultPartJobs), MaxJobs: bounded(p.MaxJobs, DefaultPlannedJobs),
-		ArrayTasks: bounded(p.ArrayTasks, DefaultPlannedTasks), ShortestFirst: p.ShortestFirst,
+		ArrayTasks: bounded(p.ArrayTasks, DefaultPlannedTasks), ShortestFirst: p.ShortestFirst, FirstByLimits: p.Predicts() != "",
 	}
 }
 
@@ -78,7 +97,7 @@ func (p *SchedulerPolicy) message() *pb.SchedulerPolicy {
 	in := p.scheduled()
 	return &pb.SchedulerPolicy{
 		Type: p.word(), BfJobPartCountReserve: in.PartJobs, BfMaxJobTest: in.MaxJobs, BfMaxJobArrayResv: in.ArrayTasks, BfShortestFirst: in.ShortestFirst,
-		ReplayRuns: p.replayRuns(), ReplayAgeS: p.replayAgeS(),
+		ReplayRuns: p.replayRuns(), ReplayAgeS: p.replayAgeS(), Predict: wordOf(predictions, p.Predict),
 	}
 }
 
@@ -105,13 +124,19 @@ func SchedulerFromMessage(m *pb.SchedulerPolicy) SchedulerPolicy {
 		Type:       numberOf(schedulerTypes, m.GetType()),
 		PartJobs:   stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
 		ArrayTasks: stored(m.GetBfMaxJobArrayResv(), DefaultPlannedTasks), ShortestFirst: m.GetBfShortestFirst(),
-		ReplayRuns: stored(m.GetReplayRuns(), DefaultReplayRuns),
+		ReplayRuns: stored(m.GetReplayRuns(), DefaultReplayRuns), Predict: numberOf(predictions, cmp.Or(m.GetPredict(), "none")),
 	}
 }
 
 func (p *SchedulerPolicy) normalize() error {
 	if int(p.Type) >= len(schedulerTypes) {
 		return fmt.Errorf("scheduler.type: use builtin or backfill")
+	}
+	if int(p.Predict) >= len(predictions) {
+		return fmt.Errorf("scheduler.predict: use %s", strings.Join(predictions, ", "))
+	}
+	if p.Predict != 0 && p.replayRuns() == 0 {
+		return fmt.Errorf("scheduler.predict: run times are predicted from the runs that are remembered, which are none with replay_runs = 0: remember some, or predict none")
 	}
 	for _, number := range []struct {
 		key   string
@@ -140,6 +165,7 @@ func (p *SchedulerPolicy) settings() []setting {
 		{"bf_shortest_first", fmt.Sprint(in.ShortestFirst)},
 		{"replay_runs", fmt.Sprint(p.replayRuns())},
 		{"replay_age", clockOf(p.replayAgeS())},
+		{"predict", wordOf(predictions, p.Predict)},
 	}
 }
 

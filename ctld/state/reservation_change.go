@@ -228,7 +228,7 @@ func (t *tables) runsInto(r, old *Reservation) (*Job, string) {
 // endsByMS is when a job is over at the latest, if it starts now where it does not run
 // yet.
 func (t *tables) endsByMS(job *Job, nowMS int64) int64 {
-	limit := job.limitLeftS()
+	limit := job.leastLeftS()
 	if limit == spec.Unlimited {
 		return 1<<63 - 1
 	}

@@ -23,7 +23,7 @@ func (v *View) reservationRule(nowMS int64, told NodeReports) nodeRule {
 		return nil
 	}
 	key := func(job *Job) reservedKey {
-		return reservedKey{reservationsText(job.Spec.Reservations), job.Owner().User, job.Association, job.limitLeftS()}
+		return reservedKey{reservationsText(job.Spec.Reservations), job.Owner().User, job.Association, job.leastLeftS()}
 	}
 	return newNodeRule(key, func(job *Job) (out nodesFor) {
 		own, _ := v.reservedFor(job, nowMS)

@@ -20,6 +20,7 @@ type Shape struct {
 	// SwitchesWaitS: see sched.Shape.
 	SwitchesWaitS  uint32 `cbor:"5,keyasint"`
 	PrivateNetwork bool   `cbor:"6,keyasint,omitempty"`
+	TimeMinS       uint32 `cbor:"7,keyasint,omitempty"`
 
 	digest Digest
 	slot   uint32 // tells the shapes of one state apart; small
@@ -31,7 +32,7 @@ func (s *Shape) Digest() Digest { return s.digest }
 // Scheduled is the shape in a snapshot that was made under this policy.
 func (p *Policy) Scheduled(shape *Shape) sched.Shape {
 	out := sched.Shape{
-		TimeLimitS: shape.TimeLimitS, Root: shape.Root, Request: shape.Request, SwitchesWaitS: shape.SwitchesWaitS,
+		TimeLimitS: shape.TimeLimitS, TimeMinS: shape.TimeMinS, Root: shape.Root, Request: shape.Request, SwitchesWaitS: shape.SwitchesWaitS,
 		PrivateNetwork: shape.PrivateNetwork,
 	}
 	for _, name := range shape.Partitions {
@@ -49,6 +50,7 @@ func shapeOf(r *Spec, owner *Owner) (*Shape, error) {
 		Partitions: r.Partitions,
 		Root:       owner.UID == 0,
 		TimeLimitS: r.TimeLimitS,
+		TimeMinS:   r.TimeMinS,
 		Request:    requestOf(r),
 
 		SwitchesWaitS:  r.SwitchesWaitS,

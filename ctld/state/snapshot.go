@@ -258,7 +258,7 @@ func PlanToCommand(snapshot *sched.Snapshot, plan *sched.Plan) PlaceJobs {
 		if snapshot.Priority.Weighs() { // so that the policy has needed the level already
 			order.Priority = start.Priority
 		}
-		order.Fills = start.Fills
+		order.Fills, order.LimitS = start.Fills, start.LimitS
 		order.Image = nextImage(snapshot, start.Job)
 		for p := range start.Placement.Allocs {
 			order.Allocs = append(order.Allocs, allocOrder(&start.Placement.Allocs[p], snapshot.Nodes))

@@ -69,7 +69,7 @@ func (v *View) schedResume(snapshot *sched.Snapshot, job *Job, out *sched.Job, t
 	}
 	out.Image, out.NowhereToResume = image.Number, len(nodes) == 0
 	shape := snapshot.Shapes[out.Shape]
-	shape.TimeLimitS = image.limitLeftS(shape.TimeLimitS)
+	shape.TimeLimitS, shape.TimeMinS = image.limitLeftS(shape.TimeLimitS), image.limitLeftS(shape.TimeMinS)
 	shape.Request = image.request(shape.Request)
 	shape.Request.AmongNodes = nodes
 	out.Shape = len(snapshot.Shapes)

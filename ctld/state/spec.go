@@ -68,6 +68,7 @@ type Spec struct {
 	ExcludeNodes  string       `cbor:"40,keyasint,omitempty"`
 	Constraint    string       `cbor:"41,keyasint,omitempty"`
 	Exclusive     bool         `cbor:"42,keyasint,omitempty"`
+	TimeMinS      uint32       `cbor:"43,keyasint,omitempty"` // the least limit with which it may start; 0 = TimeLimitS
 
 	Requeue    bool        `cbor:"50,keyasint,omitempty"` // may be requeued after a node failure
 	Nice       int32       `cbor:"51,keyasint,omitempty"`

@@ -49,6 +49,9 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	if result.Refused = s.checkLimits(&given, &c.Owner, association, timeGiven); result.Refused != nil {
 		return
 	}
+	if result.Refused = checkTimeMin(&given); result.Refused != nil {
+		return
+	}
 	spec, err := s.internSpec(&given, &c.Owner)
 	if err != nil {
 		result.Refused = refuse(Invalid, "%v", err)

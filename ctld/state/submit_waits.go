@@ -47,7 +47,7 @@ func (s *State) checkDeadline(job *Job) *Refusal {
 			return refuse(Invalid, "Incorrect deadline: the job may not begin before it; give a later --deadline or an earlier --begin")
 		}
 		return refuse(Invalid, "Incorrect deadline: the time limit of %s does not fit in the %s until then; give a shorter --time or a later --deadline",
-			spec.FormatTime(job.Spec.TimeLimitS), spec.FormatTime(uint32(min(max(job.DeadlineMS-start, 0)/1000, int64(sched.Unlimited)-1))))
+			spec.FormatTime(job.leastLeftS()), spec.FormatTime(uint32(min(max(job.DeadlineMS-start, 0)/1000, int64(sched.Unlimited)-1))))
 	}
 	return nil
 }

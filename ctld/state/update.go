@@ -66,13 +66,13 @@ func (s *State) updated(job *Job, change *JobChange, who requester) (*Job, *Refu
 	spec := *job.Spec
 	change.onSpec(&spec)
 	if change.AddTimeS != 0 {
-		limit, refused := addedTime(job.Spec.TimeLimitS, change.AddTimeS)
+		limit, refused := addedTime(job.limitS(), change.AddTimeS)
 		if refused != nil {
 			return nil, refused
 		}
 		spec.TimeLimitS = limit
 	}
-	if refused := mayRelimit(job, spec.TimeLimitS, who); refused != nil {
+	if refused := mayRelimit(job, &spec, change, who); refused != nil {
 		return nil, refused
 	}
 	own := job.Own()
@@ -101,9 +101,9 @@ func (s *State) updated(job *Job, change *JobChange, who requester) (*Job, *Refu
 	if err != nil {
 		return nil, refuse(Invalid, "%v", err)
 	}
-	if next.Run != nil && interned.TimeLimitS != job.Spec.TimeLimitS {
+	if next.Run != nil && change.relimits() && interned.TimeLimitS != job.limitS() {
 		run := *next.Run
-		run.Relimited = true
+		run.Relimited, run.LimitS = true, 0
 		next.Run = &run
 	}
 	next.Spec = interned
@@ -150,12 +150,16 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 
 // mayRelimit reports whether a user may change the time limit of a job: raise it
 // too while the job waits, as who submits it again could.
-func mayRelimit(job *Job, limitS uint32, who requester) *Refusal {
-	if limitS > job.Spec.TimeLimitS && job.Phase != Waiting && !who.privileged {
+func mayRelimit(job *Job, spec *Spec, change *JobChange, who requester) *Refusal {
+	limitS := spec.TimeLimitS
+	if change.relimits() && limitS > job.limitS() && job.Phase != Waiting && !who.privileged {
 		return refuse(Denied, "%s: only administrators may raise the TimeLimit of a job that runs", textNotYours)
 	}
 	if limitS == 0 {
 		return refuse(Invalid, "%s: give at least a minute", textTimeLimit)
+	}
+	if job.Phase == Waiting && (change.relimits() || change.TimeMinS != nil) {
+		return checkTimeMin(spec)
 	}
 	return nil
 }
@@ -225,7 +229,7 @@ func (s *State) updateWaits(job, next *Job, spec *Spec, change *JobChange, who r
 	}
 	set(&next.BeginMS, change.BeginMS)
 	set(&next.DeadlineMS, change.DeadlineMS)
-	if change.DeadlineMS != nil || change.BeginMS != nil || change.TimeLimitS != nil || change.AddTimeS != 0 {
+	if change.DeadlineMS != nil || change.BeginMS != nil || change.relimits() || change.TimeMinS != nil {
 		judged := *next
 		judged.Spec = spec
 		if refused := s.checkDeadline(&judged); refused != nil && job.Phase == Waiting {

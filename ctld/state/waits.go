@@ -41,7 +41,7 @@ func (t *tables) indexWaits(job *Job, change func(index uint64Set, key uint64)) 
 // time limit ends before the deadline; without a limit it is the deadline
 // itself.
 func (j *Job) LatestStartMS() int64 {
-	limit := j.limitLeftS()
+	limit := j.leastLeftS()
 	if limit == sched.Unlimited {
 		return j.DeadlineMS
 	}
@@ -79,6 +79,11 @@ func (j *Job) endsByDeadline() bool {
 // limitLeftS is the time limit of the present or next run, minus what the job
 // had run when the image was made that it resumes from.
 func (j *Job) limitLeftS() uint32 {
+	return j.leftS(j.limitS())
+}
+
+// leftS is a time limit minus that.
+func (j *Job) leftS(limitS uint32) uint32 {
 	var from *Image
 	switch images := j.Images(); {
 	case j.Run != nil:
@@ -87,9 +92,9 @@ func (j *Job) limitLeftS() uint32 {
 		from = &images[0]
 	}
 	if from == nil {
-		return j.Spec.TimeLimitS
+		return limitS
 	}
-	return from.limitLeftS(j.Spec.TimeLimitS)
+	return from.limitLeftS(limitS)
 }
 
 // eligible reports whether only its begin time, or the delay of a dependency,

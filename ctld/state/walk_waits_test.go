@@ -24,6 +24,9 @@ func (w *walker) waits(v *View, c *SubmitJob) {
 		c.Spec.TimeLimitS = []uint32{5, 10, sched.Unlimited}[w.Intn(3)]
 		c.DeadlineMS = v.TimeMS() + int64(w.Intn(40_000))
 	}
+	if limit := c.Spec.TimeLimitS; w.chance(20) && limit > 1 {
+		c.Spec.TimeMinS = 1 + uint32(w.Intn(int(min(limit, 600))))
+	}
 	if w.chance(5) {
 		c.FixedPriority = uint32(w.Intn(10))
 	}
@@ -101,7 +104,7 @@ func (w *walker) update(v *View) Command {
 		kill := w.chance(50)
 		c.Change.KillOnInvalidDependency = &kill
 	}
-	c.Change.ResetAge = w.chance(5)
+	c.Change.ResetAge, c.Change.TimeMinS = w.chance(5), number(10, 100)
 	return c
 }
 

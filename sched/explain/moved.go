@@ -30,6 +30,8 @@ func moveCause(m sched.Moved) string {
 		return fmt.Sprintf("job %d stays on node %s longer than it was to", m.Job, m.Node)
 	case sched.MovedByNode:
 		return fmt.Sprintf("node %s is not available, or has less than it had", m.Node)
+	case sched.MovedByLimits:
+		return "by the time limits of jobs it cannot start then, and what they were predicted to run was too short"
 	case sched.MovedByReservation:
 		return fmt.Sprintf("node %s is reserved then", m.Node)
 	case sched.MovedByOwner:

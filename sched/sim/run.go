@@ -15,6 +15,7 @@ type run struct {
 	startS    int64
 	workS     int64 // how long it has to run here
 	plannedS  int64 // and for how long it is planned
+	limitS    int64 // its limit, at which it ends; less than what it asked for if it started sooner by that
 	workedS   int64 // how long it had run here at sinceS, since when it runs
 	sinceS    int64
 	turn      uint32 // changes with each event that is awaited: others are void
@@ -62,7 +63,11 @@ func (r *replay) start(job int32, as *sched.Start) {
 	}
 	place.Take(r.snapshot.Nodes, placement, false)
 	r.runsNow(job)
-	of := &run{placement: placement, startS: r.nowS, sinceS: r.nowS, workS: o.RunS - doneS, plannedS: max(r.plannedS(job)-doneS, 1)}
+	of := &run{placement: placement, startS: r.nowS, sinceS: r.nowS, limitS: o.EstimateS - doneS}
+	if as.LimitS != 0 {
+		of.limitS = int64(as.LimitS)
+	}
+	of.workS, of.plannedS = min(o.RunS-doneS, of.limitS), min(max(r.plannedS(job)-doneS, 1), of.limitS)
 	of.fills = as.Fills
 	if doneS > 0 {
 		of.sinceS += r.restoreS()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/predict"
 	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
 )
 
@@ -150,8 +151,8 @@ const passesPerProgress = 256
 type replay struct {
 	cluster   Cluster
 	policy    Policy
-	predicts  predictions
-	learned   *learned
+	predicts  predict.LastTwo
+	learned   *predict.Learned
 	snapshot  sched.Snapshot
 	partition map[string]int // by name
 	memo      sched.Memo
@@ -176,7 +177,7 @@ func newReplay(jobs []trace.Job, cluster Cluster, policy Policy) *replay {
 	for i := range jobs {
 		r.result.Jobs[i] = Outcome{Job: jobs[i], StartS: -1, PromisedS: -1}
 	}
-	r.predicts, r.learned = predictions{}, newLearned()
+	r.predicts, r.learned = predict.LastTwo{}, predict.NewLearned()
 	r.snapshot = sched.Snapshot{Nodes: slices.Clone(cluster.Nodes), Backfill: policy.Backfill, Priority: policy.Priority}
 	r.enterOwners()
 	r.enterPartitions()
@@ -261,8 +262,8 @@ func (r *replay) finish(job int32) {
 	r.use.Used -= o.Processors
 	r.release(job)
 	r.ended++
-	r.predicts.learn(&o.Job)
-	r.learned.learn(&o.Job)
+	r.predicts.Learn(described(&o.Job), o.RunS)
+	r.learned.Learn(described(&o.Job), o.RunS)
 }
 
 // noteUse notes what is in use now, if that has changed.

@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
@@ -92,6 +93,29 @@ func TestPoliciesDiffer(t *testing.T) {
 	t.Log(wait)
 	if wait["easy"] >= wait["fcfs"] || wait["conservative"] >= wait["fcfs"] || wait["easy++"] == wait["easy-sjbf"] || wait["easy-sjbf"] == wait["easy"] {
 		t.Errorf("mean waits %v", wait)
+	}
+}
+
+// TestLeastLimit: a job that may run with less than its limit starts in front of a wide one,
+// which it does not delay, and ends at the limit that it got.
+func TestLeastLimit(t *testing.T) {
+	cluster, err := Pool(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	easy := Policies[slices.IndexFunc(Policies, func(p Policy) bool { return p.Name == "easy" })]
+	for _, want := range []struct{ leastS, startS, endS int64 }{{60, 2, 122}, {121, 2, 123}, {149, 160, 660}, {180, 160, 660}, {0, 160, 660}} {
+		result, err := Run([]trace.Job{
+			{ID: 1, RunS: 150, EstimateS: 150, Processors: 1},
+			{ID: 2, SubmitS: 1, RunS: 10, EstimateS: 10, Processors: 2},
+			{ID: 3, SubmitS: 2, RunS: 500, EstimateS: 600, LeastS: want.leastS, Processors: 1},
+		}, cluster, easy, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wide, short := result.Jobs[1], result.Jobs[2]; wide.StartS != 150 || short.StartS != want.startS || short.EndS != want.endS {
+			t.Errorf("with at least %d seconds it runs from %d to %d, and the wide one from %d on", want.leastS, short.StartS, short.EndS, wide.StartS)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type shapeKey struct {
 	processors uint32
 	partition  int
 	limitS     int64
+	leastS     int64 // 0 = limitS
 	plannedS   int64
 	owner      int32 // 0 where no node is reclaimed
 }
@@ -45,7 +46,7 @@ func (r *replay) describe() {
 func (r *replay) describeRun(at int32) sched.Running {
 	of, o := r.runs[at], &r.result.Jobs[at]
 	out := sched.Running{
-		ID: sched.JobID(at + 1), StartMS: of.startS * 1000, TimeLimitS: limit(o.EstimateS), Placement: of.holds(),
+		ID: sched.JobID(at + 1), StartMS: of.startS * 1000, TimeLimitS: limit(of.limitS + r.owners.savedS[at]), Placement: of.holds(),
 		PlannedEndMS: of.plannedEndS(r.nowS) * 1000, Association: -1, QOS: -1, Partition: r.partitionOf(o),
 		Owner: r.owner(at), Ending: of.ending, Requeue: true, Parks: true, LostGPUMS: o.LostS * int64(o.Processors) * 1000,
 		Suspended: of.stopped, Back: of.back, Parked: of.parked, Parking: of.parking,
@@ -77,6 +78,9 @@ func (r *replay) shapeOf(at int32, reclaimed bool) int {
 	job := &r.result.Jobs[at]
 	doneS := r.owners.savedS[at]
 	key := shapeKey{asks: job.Asks, processors: job.Processors, partition: r.partitionOf(job), limitS: max(job.EstimateS-doneS, 1), plannedS: max(r.plannedS(at)-doneS, 1)}
+	if job.LeastS > 0 {
+		key.leastS = max(job.LeastS-doneS, 1)
+	}
 	if reclaimed {
 		key.owner = r.owner(at)
 	}
@@ -85,7 +89,7 @@ func (r *replay) shapeOf(at int32, reclaimed bool) int {
 		index = len(r.snapshot.Shapes)
 		r.shapes[key] = index
 		r.snapshot.Shapes = append(r.snapshot.Shapes, sched.Shape{
-			Partitions: []int{key.partition}, TimeLimitS: limit(key.limitS), PlannedS: limit(key.plannedS), Request: r.requestOf(job, reclaimed, key.owner),
+			Partitions: []int{key.partition}, TimeLimitS: limit(key.limitS), TimeMinS: limit(key.leastS), PlannedS: limit(key.plannedS), Request: r.requestOf(job, reclaimed, key.owner),
 		})
 	}
 	return index

@@ -34,7 +34,7 @@ func StubJobs() []*pb.Job {
 		Spec: &pb.JobSpec{
 			Name: "train-the-large-model", WorkDirectory: "/home/ada", Command: "/home/ada/train.sh", Tasks: 4, CpusPerTask: 1, Account: "physics", Requeue: true,
 			MemoryPerNodeBytes: 4 << 30, Gpus: []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 2, Model: "a100"}},
-			StandardOutput: "out-%j.txt", SubmitHost: "login1", MinNodes: 2,
+			StandardOutput: "out-%j.txt", SubmitHost: "login1", MinNodes: 2, TimeMinS: 24 * 3600,
 		},
 		Allocation: []*pb.NodeAllocation{
 			{Node: "n1", CpuIds: []uint32{0, 1}, MemoryBytes: 4 << 30, Devices: []*pb.AllocatedDevice{

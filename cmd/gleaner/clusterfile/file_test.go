@@ -120,6 +120,7 @@ bf_max_job_test = 0
 bf_job_part_count_reserve = 3
 bf_shortest_first = true
 replay_age = "14-0"
+predict = "Recent-Two"
 [accounting]
 enforce = ["safe", "qos"]
 `))
@@ -139,7 +140,7 @@ enforce = ["safe", "qos"]
 		Priority: &pb.PriorityPolicy{WeightAge: 1000, WeightFairShare: 10000, MaxAgeS: 14 * 86400, DecayHalfLifeS: spec.Unlimited,
 			FavorSmall: true, MaxTres: true, UsageResetPeriod: "MONTHLY", WeightTres: map[string]uint32{"cpu": 7, "gres/gpu": 8}},
 		Preempt:    &pb.PreemptPolicy{Type: "qos", Mode: "suspend", ExemptTimeS: 60, GuestExemptTimeS: 300},
-		Scheduler:  &pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 3, BfMaxJobArrayResv: 20, BfShortestFirst: true, ReplayRuns: 50_000, ReplayAgeS: 14 * 24 * 3600},
+		Scheduler:  &pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 3, BfMaxJobArrayResv: 20, BfShortestFirst: true, ReplayRuns: 50_000, ReplayAgeS: 14 * 24 * 3600, Predict: "recent-two"},
 		Licenses:   []*pb.License{{Name: "matlab", Count: 3}},
 		Switches:   []*pb.Switch{{Name: "s1", Nodes: "n[1-4]"}, {Name: "s0", Switches: "s1"}},
 		Owners:     []*pb.Owner{{Account: "chem", Nodes: "n[1-2]"}},

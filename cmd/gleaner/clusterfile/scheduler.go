@@ -1,7 +1,9 @@
 package clusterfile
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -17,6 +19,7 @@ type schedulerFile struct {
 	BfShortestFirst       bool    `toml:"bf_shortest_first"`
 	ReplayRuns            *uint32 `toml:"replay_runs"`
 	ReplayAge             any     `toml:"replay_age"`
+	Predict               string  `toml:"predict"`
 }
 
 // schedulerTypes are the words of the file; those of Slurm mean the same.
@@ -24,10 +27,17 @@ var schedulerTypes = map[string]string{
 	"": "backfill", "backfill": "backfill", "builtin": "builtin", "sched/backfill": "backfill", "sched/builtin": "builtin",
 }
 
+// predictions are the words for what plans go by.
+var predictions = []string{"none", "recent-two", "learned"}
+
 func (s *schedulerFile) message() (*pb.SchedulerPolicy, error) {
 	kind, known := schedulerTypes[strings.ToLower(s.Type)]
 	if !known {
 		return nil, fmt.Errorf("type: %q is none of builtin and backfill", s.Type)
+	}
+	predict := cmp.Or(strings.ToLower(s.Predict), "none")
+	if !slices.Contains(predictions, predict) {
+		return nil, fmt.Errorf("predict: %q is none of %s", s.Predict, strings.Join(predictions, ", "))
 	}
 	number := func(given *uint32, usual uint32) uint32 {
 		if given == nil {
@@ -42,6 +52,6 @@ func (s *schedulerFile) message() (*pb.SchedulerPolicy, error) {
 	return &pb.SchedulerPolicy{
 		ReplayRuns: number(s.ReplayRuns, 50_000), ReplayAgeS: age,
 		Type: kind, BfJobPartCountReserve: number(s.BfJobPartCountReserve, 10), BfMaxJobTest: number(s.BfMaxJobTest, 500),
-		BfMaxJobArrayResv: number(s.BfMaxJobArrayResv, 20), BfShortestFirst: s.BfShortestFirst,
+		BfMaxJobArrayResv: number(s.BfMaxJobArrayResv, 20), BfShortestFirst: s.BfShortestFirst, Predict: predict,
 	}, nil
 }

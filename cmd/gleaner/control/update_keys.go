@@ -21,6 +21,7 @@ var errNoAmount = errors.New("type how much to add or to take off, such as TimeL
 // small letters.
 var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 	"timelimit":   changedTime,
+	"timemin":     changeTimeMin,
 	"partition":   func(c *pb.JobChange, v string) error { return changeList(&c.Partitions, v) },
 	"qos":         func(c *pb.JobChange, v string) error { return changeText(&c.Qos, v) },
 	"account":     func(c *pb.JobChange, v string) error { return changeText(&c.Account, v) },
@@ -74,7 +75,7 @@ var laterJobKeys = map[string]string{
 	"admincomment": "use Comment", "burstbuffer": "there are no burst buffers", "clusters": "this cluster is the only one",
 	"clusterfeatures": "this cluster is the only one", "contiguous": "name the nodes with ReqNodeList", "corespec": option.LeaveOut,
 	"delayboot": option.LeaveOut, "endtime": "give TimeLimit",
-	"mincpusnode": "give CPUsPerTask and TasksPerNode", "timemin": "give TimeLimit", "nodelist": "a job that runs keeps its nodes",
+	"mincpusnode": "give CPUsPerTask and TasksPerNode", "nodelist": "a job that runs keeps its nodes",
 	"numcpus": "give NumTasks and CPUsPerTask", "prefer": "give Features", "reboot": option.LeaveOut, "reqcores": "give CPUsPerTask", "reqsockets": "give CPUsPerTask",
 	"reqthreads": "give CPUsPerTask", "sitefactor": "give Priority, or Nice", "stdout": "cancel the job and submit it again",
 	"stderr": "cancel the job and submit it again", "stdin": "cancel the job and submit it again",
@@ -190,6 +191,17 @@ func changeDependency(c *pb.JobChange, value string) error {
 	}
 	_, err := spec.ParseDependencies(value)
 	c.Dependency = &value
+	return err
+}
+
+// changeTimeMin reads the least time limit; none, or 0, takes it away.
+func changeTimeMin(c *pb.JobChange, value string) error {
+	if value == "" || value == "0" || value == "N/A" { // as it is shown
+		c.TimeMinS = proto.Uint32(0)
+		return nil
+	}
+	least, err := spec.ParseTime(value)
+	c.TimeMinS = &least
 	return err
 }
 

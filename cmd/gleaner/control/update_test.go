@@ -33,6 +33,8 @@ func TestUpdateJob(t *testing.T) {
 		"Dependency=":                 {Dependency: clienttest.Ptr("")},
 		"StartTime=now+1hour":         {BeginMs: clienttest.Ptr(clienttest.StubNow.Add(time.Hour).UnixMilli())},
 		"EligibleTime=0":              {BeginMs: clienttest.Ptr(int64(0))},
+		"TimeMin=30":                  {TimeMinS: clienttest.Ptr(uint32(1800))},
+		"timemin=N/A":                 {TimeMinS: clienttest.Ptr(uint32(0))},
 		"Deadline=now+2hours":         {DeadlineMs: clienttest.Ptr(clienttest.StubNow.Add(2 * time.Hour).UnixMilli())},
 		"NumNodes=2-4":                {MinNodes: clienttest.Ptr(uint32(2)), MaxNodes: clienttest.Ptr(uint32(4))},
 		"ReqNodes=3":                  {MinNodes: clienttest.Ptr(uint32(3)), MaxNodes: clienttest.Ptr(uint32(3))},

@@ -174,13 +174,8 @@ func (b *Builder) sizes() {
 	s.MemoryPerNodeBytes = b.size(OptMem)
 	s.MemoryPerCpuBytes = b.size(OptMemPerCPU)
 	s.TmpPerNodeBytes = b.size(optTmp)
-	if v.Given(OptTime) {
-		limit, err := spec.ParseTime(v.Text(OptTime))
-		if err != nil {
-			b.Fail(255, "Invalid --time specification: %w", err)
-		}
-		s.TimeLimitS = limit
-	}
+	s.TimeLimitS = b.limit(OptTime)
+	s.TimeMinS = b.limit(optTimeMin)
 	if v.Given(optArray) {
 		array, err := spec.ParseArray(v.Text(optArray))
 		if err != nil {
@@ -193,6 +188,18 @@ func (b *Builder) sizes() {
 	default:
 		b.Fail(1, "Invalid numeric value %.40q for --%s: type 0 or 1", value, optWaitAllNodes)
 	}
+}
+
+// limit reads a time limit; 0 if the option was not given.
+func (b *Builder) limit(long string) uint32 {
+	if !b.Values.Given(long) {
+		return 0
+	}
+	limit, err := spec.ParseTime(b.Values.Text(long))
+	if err != nil {
+		b.Fail(255, "Invalid --%s specification: %w", long, err)
+	}
+	return limit
 }
 
 // Count reads a positive number; 0 if the option was not given.

@@ -63,6 +63,7 @@ func TestBuildSpec(t *testing.T) {
 		"-d afterok:1?singleton --kill-on-invalid-dep=yes": base(func(j *pb.JobSpec) {
 			j.Dependency, j.KillOnInvalidDependency = "afterok:1?singleton", clienttest.Ptr(true)
 		}),
+		"-t 2:00:00 --time-min=0:30": base(func(j *pb.JobSpec) { j.TimeLimitS, j.TimeMinS = 7200, 60 }),
 		"-b now+1hour --deadline=now+1day": base(func(j *pb.JobSpec) {
 			j.BeginMs, j.DeadlineMs = clienttest.StubNow.Add(time.Hour).UnixMilli(), clienttest.StubNow.Add(24*time.Hour).UnixMilli()
 		}),
@@ -156,6 +157,7 @@ func TestBuildSpecRefuses(t *testing.T) {
 		"--requeue --no-requeue":                   {"--requeue and --no-requeue are mutually exclusive", 1},
 		"--mem=1 --mem-per-cpu=1":                  {"--mem and --mem-per-cpu are mutually exclusive", 1},
 		"--begin=soon":                             {"Invalid --begin specification: invalid time \"soon\"", 255},
+		"--time-min=soon":                          {"Invalid --time-min specification", 255},
 		"--deadline=25:00":                         {"Invalid --deadline specification", 255},
 		"-d afterok:1,2":                           {"Job dependency problem: \"2\" says no type", 1},
 		"-d afterok:1+1":                           {"heterogeneous jobs, whose components", 1},

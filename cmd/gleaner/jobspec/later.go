@@ -22,7 +22,6 @@ func submitLater() []option.Option {
 		{Long: "gpus-per-socket", Argument: "[model:]count", Later: gpusInstead},
 		{Long: "mcs-label", Argument: "label", Later: option.LeaveOut},
 		{Long: "nodefile", Short: 'F', Argument: "file", Later: "name the nodes with --nodelist"},
-		{Long: "time-min", Argument: "time", Later: "give the time you need with --time"},
 		{Long: "tres-per-task", Argument: "list", Later: "use --cpus-per-task and --gpus-per-task"},
 	}
 }

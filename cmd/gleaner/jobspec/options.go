@@ -52,6 +52,7 @@ const (
 	OptQuiet         = "quiet"
 	optRequeue       = "requeue"
 	OptTime          = "time"
+	optTimeMin       = "time-min"
 	OptUID           = "uid"
 	OptVerbose       = "verbose"
 	OptTestOnly      = "test-only"
@@ -114,6 +115,7 @@ func submitOptions() []option.Option {
 		{Long: OptGPUsPerNode, Argument: "[model:]count", InScript: true, Environment: variables("GPUS_PER_NODE"), Help: "GPUs on each node"},
 		{Long: OptGres, Argument: "gpu[:model]:count", InScript: true, Environment: variables("GRES"), Help: "as --gpus-per-node, in Slurm's older words"},
 		{Long: OptTime, Short: 't', Argument: "time", InScript: true, Environment: variables("TIMELIMIT"), Help: "longest run: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds or UNLIMITED", Default: "the partition's"},
+		{Long: optTimeMin, Argument: "time", InScript: true, Help: "least time limit: the job starts with less than --time, but no less than this, where that lets it start sooner; times as for --time", Default: "the time limit"},
 		{Long: optArray, Short: 'a', Argument: "indexes", InScript: true, Environment: variables("ARRAY_INX"), Help: "one task for each index, as in 0-9:2,20; %n lets at most n run at once"},
 		{Long: OptOutput, Short: 'o', Argument: "file", InScript: true, Environment: variables("OUTPUT"), Help: "file for standard output", Default: "slurm-%j.out, slurm-%A_%a.out for arrays"},
 		{Long: OptError, Short: 'e', Argument: "file", InScript: true, Environment: variables("ERROR"), Help: "file for standard error", Default: "the one of standard output"},

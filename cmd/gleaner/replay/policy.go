@@ -20,8 +20,9 @@ func Policy(name string, policy *pb.Policy) sim.Policy {
 		Name: name, Lending: usualLending(),
 		Backfill: sched.BackfillPolicy{
 			On: s.GetType() == "backfill", PartJobs: s.GetBfJobPartCountReserve(), MaxJobs: s.GetBfMaxJobTest(),
-			ArrayTasks: s.GetBfMaxJobArrayResv(), ShortestFirst: s.GetBfShortestFirst(),
+			ArrayTasks: s.GetBfMaxJobArrayResv(), ShortestFirst: s.GetBfShortestFirst(), FirstByLimits: s.GetPredict() == "recent-two" || s.GetPredict() == "learned",
 		},
+		Predict: map[string]sim.Prediction{"recent-two": sim.LastTwo, "learned": sim.Learned}[s.GetPredict()],
 		Priority: sched.PriorityPolicy{
 			WeightAge: p.GetWeightAge(), WeightJobSize: p.GetWeightJobSize(), WeightPartition: p.GetWeightPartition(), MaxAgeS: p.GetMaxAgeS(),
 			FavorSmall: p.GetFavorSmall(), SmallRelativeToTime: p.GetSmallRelativeToTime(),

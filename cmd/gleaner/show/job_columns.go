@@ -6,6 +6,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // JobTable is what can be shown of a job. Letters, names and headers are those
@@ -108,6 +109,10 @@ func timeFields() []jobField {
 		{Letter: 'l', Whole: true, Names: []string{"TimeLimit"}, Header: "TIME_LIMIT",
 			Value:   func(r *JobRow) string { return limitText(r.job) },
 			Compare: func(a, b *JobRow) int { return cmp.Compare(a.job.TimeLimitS, b.job.TimeLimitS) }},
+		{Names: []string{"MinTime"}, Header: "MIN_TIME", Value: func(r *JobRow) string { return timeMin(r.job, spec.FormatTime) },
+			Compare: func(a, b *JobRow) int {
+				return cmp.Compare(a.job.GetSpec().GetTimeMinS(), b.job.GetSpec().GetTimeMinS())
+			}},
 		{Letter: 'L', Whole: true, Names: []string{"TimeLeft"}, Header: "TIME_LEFT", Value: (*JobRow).leftText,
 			Compare: func(a, b *JobRow) int {
 				return cmp.Compare(int64(a.job.TimeLimitS)-a.view.usedSeconds(a.job), int64(b.job.TimeLimitS)-b.view.usedSeconds(b.job))

@@ -68,6 +68,7 @@ type jobRecord struct {
 	Tasks            Optional     `json:"tasks"`
 	TasksPerNode     Optional     `json:"tasks_per_node"`
 	TimeLimit        Optional     `json:"time_limit"`
+	TimeMinimum      Optional     `json:"time_minimum"`
 	TresAlloc        string       `json:"tres_alloc_str"`
 	TresPerJob       string       `json:"tres_per_job"`
 	TresPerTask      string       `json:"tres_per_task"`
@@ -137,7 +138,7 @@ func (s JSONShape) Job(r *JobRow) *jobRecord {
 		Cpus:          s.Count(uint64(job.Cpus)), NodeCount: s.Count(uint64(job.Nodes)), MaxNodes: s.Count(uint64(asked.GetMaxNodes())),
 		Tasks: s.Count(uint64(taskCount(job))), CpusPerTask: s.some(uint64(asked.GetCpusPerTask())), TasksPerNode: s.some(uint64(asked.GetTasksPerNode())),
 		MemoryPerCPU: s.some(asked.GetMemoryPerCpuBytes() >> 20), MemoryPerNode: s.some(asked.GetMemoryPerNodeBytes() >> 20),
-		Priority: s.Count(job.Priority), TimeLimit: s.minutes(job.TimeLimitS),
+		Priority: s.Count(job.Priority), TimeLimit: s.minutes(job.TimeLimitS), TimeMinimum: s.minutes(asked.GetTimeMinS()),
 		SubmitTime: s.moment(job.SubmitMs), EligibleTime: s.moment(job.EligibleMs), StartTime: s.moment(startMS(job)),
 		AccrueTime: s.moment(job.AccrueMs), BeginTime: s.moment(asked.GetBeginMs()), Deadline: s.moment(asked.GetDeadlineMs()),
 		PreemptTime: s.moment(job.PreemptMs), SuspendTime: s.moment(job.SuspendMs), PreSusTime: s.Count(uint64(max(job.PreSuspendMs, 0) / 1000)), KillOnInvalid: asked.GetKillOnInvalidDependency(),

@@ -42,7 +42,7 @@ func jobIdentity(r *Record, row *JobRow) {
 func jobTimes(r *Record, row *JobRow) {
 	job, view := row.job, row.view
 	used := view.usedSeconds(job)
-	r.Line(Item("RunTime", clockText(uint32(max(used, 0)))), Item("TimeLimit", limitClock(job.TimeLimitS)), "TimeMin=N/A")
+	r.Line(Item("RunTime", clockText(uint32(max(used, 0)))), Item("TimeLimit", limitClock(job.TimeLimitS)), Item("TimeMin", timeMin(job, clockText)))
 	r.Line(Item("SubmitTime", view.Stamp(job.SubmitMs, "Unknown")), Item("EligibleTime", view.Stamp(job.EligibleMs, "Unknown")))
 	r.Line(Item("AccrueTime", view.Stamp(job.AccrueMs, "Unknown")))
 	end := view.endText(job)
@@ -55,6 +55,14 @@ func jobTimes(r *Record, row *JobRow) {
 	if job.PreemptEligibleMs != 0 {
 		r.Line(Item("PreemptEligibleTime", view.Stamp(job.PreemptEligibleMs, "None")), Item("PreemptTime", view.Stamp(job.PreemptMs, "None")))
 	}
+}
+
+// timeMin is the least time limit with which a job may start.
+func timeMin(job *pb.Job, words func(uint32) string) string {
+	if least := job.GetSpec().GetTimeMinS(); least != 0 {
+		return words(least)
+	}
+	return "N/A"
 }
 
 func limitClock(seconds uint32) string {

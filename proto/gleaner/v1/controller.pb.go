@@ -3065,6 +3065,7 @@ type SchedulerPolicy struct {
 	BfShortestFirst       bool                   `protobuf:"varint,5,opt,name=bf_shortest_first,json=bfShortestFirst,proto3" json:"bf_shortest_first,omitempty"`                       // the others start in the order of their time limits
 	ReplayRuns            uint32                 `protobuf:"varint,580,opt,name=replay_runs,json=replayRuns,proto3" json:"replay_runs,omitempty"`                                      // runs that are kept for a replay when they are over; 0 = none
 	ReplayAgeS            uint32                 `protobuf:"varint,581,opt,name=replay_age_s,json=replayAgeS,proto3" json:"replay_age_s,omitempty"`                                    // and for how long; 0 = 28 days
+	Predict               string                 `protobuf:"bytes,582,opt,name=predict,proto3" json:"predict,omitempty"`                                                               // what plans go by: none (time limits) | recent-two | learned; "" = none
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -3146,6 +3147,13 @@ func (x *SchedulerPolicy) GetReplayAgeS() uint32 {
 		return x.ReplayAgeS
 	}
 	return 0
+}
+
+func (x *SchedulerPolicy) GetPredict() string {
+	if x != nil {
+		return x.Predict
+	}
+	return ""
 }
 
 // AccountingPolicy says what of accounts and QOS is enforced, as
@@ -4499,7 +4507,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\"\n" +
 	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\x12-\n" +
-	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xa9\x02\n" +
+	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xc4\x02\n" +
 	"\x0fSchedulerPolicy\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
 	"\x19bf_job_part_count_reserve\x18\x02 \x01(\rR\x15bfJobPartCountReserve\x12%\n" +
@@ -4509,7 +4517,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vreplay_runs\x18\xc4\x04 \x01(\rR\n" +
 	"replayRuns\x12!\n" +
 	"\freplay_age_s\x18\xc5\x04 \x01(\rR\n" +
-	"replayAgeS\"\xa1\x01\n" +
+	"replayAgeS\x12\x19\n" +
+	"\apredict\x18\xc6\x04 \x01(\tR\apredict\"\xa1\x01\n" +
 	"\x10AccountingPolicy\x121\n" +
 	"\x14enforce_associations\x18\x01 \x01(\bR\x13enforceAssociations\x12%\n" +
 	"\x0eenforce_limits\x18\x02 \x01(\bR\renforceLimits\x12\x1f\n" +

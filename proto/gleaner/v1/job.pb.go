@@ -1035,6 +1035,7 @@ type JobSpec struct {
 	Contiguous              bool    `protobuf:"varint,61,opt,name=contiguous,proto3" json:"contiguous,omitempty"`                                      // nodes that follow each other in the list of nodes
 	SpreadJob               bool    `protobuf:"varint,62,opt,name=spread_job,json=spreadJob,proto3" json:"spread_job,omitempty"`                       // on as many nodes as possible, tasks evenly
 	UseMinNodes             bool    `protobuf:"varint,63,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"`               // of a range of nodes the lowest number
+	TimeMinS                uint32  `protobuf:"varint,65,opt,name=time_min_s,json=timeMinS,proto3" json:"time_min_s,omitempty"`                        // --time-min: the limit may be lowered to it for an earlier start; 0 = it may not
 	TmpPerNodeBytes         uint64  `protobuf:"varint,64,opt,name=tmp_per_node_bytes,json=tmpPerNodeBytes,proto3" json:"tmp_per_node_bytes,omitempty"` // --tmp: of the node's disk; 0 = what the node gives by CPUs
 	// The container image that is the job's root, pinned by a digest (--image):
 	// docker://HOST/NAME:TAG@sha256:…, oci:PATH:TAG@…, docker-archive:PATH@…; "" = the
@@ -1446,6 +1447,13 @@ func (x *JobSpec) GetUseMinNodes() bool {
 		return x.UseMinNodes
 	}
 	return false
+}
+
+func (x *JobSpec) GetTimeMinS() uint32 {
+	if x != nil {
+		return x.TimeMinS
+	}
+	return 0
 }
 
 func (x *JobSpec) GetTmpPerNodeBytes() uint64 {
@@ -3338,6 +3346,7 @@ type JobChange struct {
 	MailTypes               *uint32      `protobuf:"varint,38,opt,name=mail_types,json=mailTypes,proto3,oneof" json:"mail_types,omitempty"` // bits of spec.MailTypes; 0 = none
 	MailUser                *string      `protobuf:"bytes,39,opt,name=mail_user,json=mailUser,proto3,oneof" json:"mail_user,omitempty"`     // "" = the owner
 	Checkpoint              *string      `protobuf:"bytes,40,opt,name=checkpoint,proto3,oneof" json:"checkpoint,omitempty"`                 // the mode, as in CheckpointPolicy
+	TimeMinS                *uint32      `protobuf:"varint,41,opt,name=time_min_s,json=timeMinS,proto3,oneof" json:"time_min_s,omitempty"`  // 0 = none
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -3645,6 +3654,13 @@ func (x *JobChange) GetCheckpoint() string {
 	return ""
 }
 
+func (x *JobChange) GetTimeMinS() uint32 {
+	if x != nil && x.TimeMinS != nil {
+		return *x.TimeMinS
+	}
+	return 0
+}
+
 type GpuRequests struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*GpuRequest          `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -3750,7 +3766,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
 	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\x12\x1c\n" +
 	"\tdirectory\x18\x04 \x01(\tR\tdirectory\x12 \n" +
-	"\vconnections\x18\x05 \x01(\tR\vconnections\"\x9f\x11\n" +
+	"\vconnections\x18\x05 \x01(\tR\vconnections\"\xbd\x11\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3818,7 +3834,9 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"contiguous\x12\x1d\n" +
 	"\n" +
 	"spread_job\x18> \x01(\bR\tspreadJob\x12\"\n" +
-	"\ruse_min_nodes\x18? \x01(\bR\vuseMinNodes\x12+\n" +
+	"\ruse_min_nodes\x18? \x01(\bR\vuseMinNodes\x12\x1c\n" +
+	"\n" +
+	"time_min_s\x18A \x01(\rR\btimeMinS\x12+\n" +
 	"\x12tmp_per_node_bytes\x18@ \x01(\x04R\x0ftmpPerNodeBytes\x12\x14\n" +
 	"\x05image\x18F \x01(\tR\x05image\x12-\n" +
 	"\anetwork\x18G \x01(\x0e2\x13.gleaner.v1.NetworkR\anetwork\x12)\n" +
@@ -4033,7 +4051,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12#\n" +
 	"\rwritten_bytes\x18\x04 \x01(\x04R\fwrittenBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xf3\x0f\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xa5\x10\n" +
 	"\tJobChange\x12%\n" +
 	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
 	"timeLimitS\x88\x01\x01\x12\x1c\n" +
@@ -4088,7 +4106,9 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\tmail_user\x18' \x01(\tH\"R\bmailUser\x88\x01\x01\x12#\n" +
 	"\n" +
 	"checkpoint\x18( \x01(\tH#R\n" +
-	"checkpoint\x88\x01\x01B\x0f\n" +
+	"checkpoint\x88\x01\x01\x12!\n" +
+	"\n" +
+	"time_min_s\x18) \x01(\rH$R\btimeMinS\x88\x01\x01B\x0f\n" +
 	"\r_time_limit_sB\x06\n" +
 	"\x04_qosB\n" +
 	"\n" +
@@ -4133,7 +4153,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\v_mail_typesB\f\n" +
 	"\n" +
 	"_mail_userB\r\n" +
-	"\v_checkpoint\"A\n" +
+	"\v_checkpointB\r\n" +
+	"\v_time_min_s\"A\n" +
 	"\vGpuRequests\x122\n" +
 	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xe4\x02\n" +
 	"\bJobState\x12\x19\n" +

@@ -26,7 +26,8 @@ type Job struct {
 	Processors uint32
 	User       string // "" = not recorded
 	Account    string
-	Asks       *Ask // nil = the trace has only its processors. Jobs share them.
+	Asks       *Ask  // nil = the trace has only its processors. Jobs share them.
+	LeastS     int64 // the least limit with which it may start, at most EstimateS; 0 = that
 }
 
 // Ask is what a job asked for.

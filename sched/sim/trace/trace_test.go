@@ -29,6 +29,7 @@ func TestBrokenTraces(t *testing.T) {
 		{"job_id,run\n1,2\n", "line 1: there is no column submit"},
 		{"job_id,submit,run\n1,2\n", "line 2: it has 2 fields and not 3"},
 		{"job_id,submit,run\n1,2,long\n", `line 2: field 3: "long" is no number`},
+		{"job_id,submit,run,time_min\n1,2,30,31\n", "line 2: its time_min of 31 seconds is more than its time limit of 30"},
 		{"job_id,submit,run\n1,\"2,3\n", "line 2: it is not CSV"},
 	} {
 		_, err := Read(strings.NewReader(c.trace))
@@ -50,7 +51,7 @@ func TestRead(t *testing.T) {
 		"2 10 -1 12.7 4 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\r\n" + // asked for nothing
 		"1 20 -1 -1 4 -1 -1 4 60 -1 1 3 5 -1 -1 -1 -1 -1\n" + // never ran
 		"4 30 -1 40 -1 -1 -1 6 60 -1 1 3 5 -1 -1 -1 -1 -1\n")) // of which only is known what it asked for
-	want := []Job{{2, 10, 12, 12, 4, "", "", nil}, {1, 20, 1, 1, 4, "3", "5", nil}, {3, 20, 60, 100, 4, "3", "5", nil}, {4, 30, 40, 60, 6, "3", "5", nil}}
+	want := []Job{{2, 10, 12, 12, 4, "", "", nil, 0}, {1, 20, 1, 1, 4, "3", "5", nil, 0}, {3, 20, 60, 100, 4, "3", "5", nil, 0}, {4, 30, 40, 60, 6, "3", "5", nil, 0}}
 	if err != nil || len(jobs) != len(want) {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
@@ -60,7 +61,11 @@ func TestRead(t *testing.T) {
 		}
 	}
 	jobs, err = Read(strings.NewReader("\uFEFFjob_id,submit_s,duration_s,gpus,user,vc\n5, 7,100,8,ann,vision\n"))
-	if err != nil || len(jobs) != 1 || jobs[0] != (Job{5, 7, 100, 100, 8, "ann", "vision", nil}) {
+	if err != nil || len(jobs) != 1 || jobs[0] != (Job{5, 7, 100, 100, 8, "ann", "vision", nil, 0}) {
+		t.Errorf("CSV: %+v, %v", jobs, err)
+	}
+	jobs, err = Read(strings.NewReader("job_id,submit,run,est,time_min\n5,7,100,200,60\n"))
+	if err != nil || len(jobs) != 1 || jobs[0] != (Job{5, 7, 100, 200, 1, "", "", nil, 60}) {
 		t.Errorf("CSV: %+v, %v", jobs, err)
 	}
 }

@@ -1,17 +1,13 @@
-package sim
+package predict
 
-import (
-	"math"
+import "math"
 
-	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
-)
-
-// learned predicts run times by a linear regression of their logarithms that learns from
+// Learned predicts run times by a linear regression of their logarithms that learns from
 // each job that ends: normalised least mean squares (Widrow and Hoff), with another
 // weight for predictions that were too short than for those that were too long (Gaussier,
 // Glesser, Reis and Trystram, "Improving backfilling by using machine learning to predict
 // running times", SC 2015).
-type learned struct {
+type Learned struct {
 	weights [features]float64
 	users   map[string]*history
 }
@@ -32,10 +28,11 @@ const (
 	tooShort = 2   // how much worse a prediction is that was too short
 )
 
-func newLearned() *learned { return &learned{users: map[string]*history{}} }
+// NewLearned has learned nothing yet.
+func NewLearned() *Learned { return &Learned{users: map[string]*history{}} }
 
-func (l *learned) describe(job *trace.Job) (x [features]float64) {
-	limit := math.Log1p(float64(job.EstimateS))
+func (l *Learned) describe(job *Job) (x [features]float64) {
+	limit := math.Log1p(float64(job.LimitS))
 	x[0], x[1], x[2] = 1, limit/10, math.Log1p(float64(job.Processors))/5
 	hour := float64(job.SubmitS%86400) / 86400 * 2 * math.Pi
 	x[3], x[4] = math.Sin(hour)/4, math.Cos(hour)/4
@@ -45,26 +42,26 @@ func (l *learned) describe(job *trace.Job) (x [features]float64) {
 	return x
 }
 
-// of is how long a job will probably run; not longer than its limit.
-func (l *learned) of(job *trace.Job) int64 {
+// Of is how long a job will probably run; not longer than its limit.
+func (l *Learned) Of(job *Job) int64 {
 	x, sum := l.describe(job), 0.0
 	for i := range x {
 		sum += l.weights[i] * x[i]
 	}
 	if of := l.users[job.User]; of == nil || of.jobs < 2 {
-		return job.EstimateS
+		return job.LimitS
 	}
-	return max(min(int64(math.Expm1(min(max(sum, 0), 30))), job.EstimateS), 1)
+	return max(min(int64(math.Expm1(min(max(sum, 0), 30))), job.LimitS), 1)
 }
 
-// learn notes how long a job ran.
-func (l *learned) learn(job *trace.Job) {
+// Learn notes how long a job ran.
+func (l *Learned) Learn(job *Job, ranS int64) {
 	x, sum, size := l.describe(job), 0.0, 1e-3
 	for i := range x {
 		sum += l.weights[i] * x[i]
 		size += x[i] * x[i]
 	}
-	ran := math.Log1p(float64(job.RunS))
+	ran := math.Log1p(float64(ranS))
 	wrong := ran - sum
 	if wrong > 0 {
 		wrong *= tooShort
@@ -77,7 +74,7 @@ func (l *learned) learn(job *trace.Job) {
 		of = &history{}
 		l.users[job.User] = of
 	}
-	ratio := ran - math.Log1p(float64(job.EstimateS))
+	ratio := ran - math.Log1p(float64(job.LimitS))
 	if of.jobs == 0 {
 		of.mean, of.last = ratio, ran
 	}
