@@ -112,13 +112,20 @@ func (t *test) limited(ctx context.Context, limit time.Duration, what string, do
 const shimLog = "shim.log"
 
 // keepSupervisors has each supervisor that there still is say what it does, with the stacks
-// of its goroutines, and keeps its log. It ends by that.
+// of its goroutines, and keeps its log. It ends by that, so the daemons, which clean up
+// after it, are stopped meanwhile.
 func (t *test) keepSupervisors() {
-	for _, process := range host.Processes() {
-		if isShim(process.Words) {
-			_ = syscall.Kill(process.PID, syscall.SIGQUIT) // it may have ended meanwhile
+	signal := func(s syscall.Signal, wanted func([]string) bool) {
+		for _, process := range host.Processes() {
+			if wanted(process.Words) {
+				_ = syscall.Kill(process.PID, s) // it may have ended meanwhile
+			}
 		}
 	}
+	daemons := func(words []string) bool { return isNamed("gnoded")(words) && !isShim(words) }
+	signal(syscall.SIGSTOP, daemons)
+	defer signal(syscall.SIGCONT, daemons)
+	signal(syscall.SIGQUIT, isShim)
 	time.Sleep(time.Second) // for the stacks; the test has failed already
 	for _, h := range t.lab.Hosts() {
 		logs, _ := filepath.Glob(filepath.Join(h.Disk.Path, "*", "*", "*", shimLog)) // the pattern is valid
