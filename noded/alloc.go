@@ -103,6 +103,7 @@ func (a *agent) launchAndWatch(ctx context.Context, p *alloc, s supervisor) *pb.
 	a.mu.Unlock()
 	a.grantLatest(p)
 	a.tending.Go(func() { a.deliver(ctx, p, s) })
+	a.tending.Go(func() { a.deliverRenewals(ctx, p, s) })
 	a.tending.Go(func() { a.deliverFirst(ctx, p, s) })
 	return a.watch(ctx, p, s)
 }

@@ -30,8 +30,8 @@ type call struct {
 	then  func(error) // told how it went; nil = logged when it failed
 }
 
-// deliver hands orders and renewed leases to the supervisor, one at a time and
-// in order, until the allocation is over.
+// deliver hands orders to the supervisor, one at a time and in order, until the allocation
+// is over.
 func (a *agent) deliver(ctx context.Context, p *alloc, s supervisor) {
 	for {
 		select {
@@ -40,13 +40,26 @@ func (a *agent) deliver(ctx context.Context, p *alloc, s supervisor) {
 		case <-p.over:
 			p.refuseCalls()
 			return
+		case c := <-p.calls:
+			p.run(ctx, s, c)
+		}
+	}
+}
+
+// deliverRenewals hands over renewed leases. They do not wait for orders: one that waits for
+// process 1, which is frozen because the lease has ended, would keep it so for ever.
+func (a *agent) deliverRenewals(ctx context.Context, p *alloc, s supervisor) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.over:
+			return
 		case lease := <-p.renewals:
 			p.run(ctx, s, call{name: "renew lease", do: func(ctx context.Context, client pb.ShimClient) error {
 				_, err := client.Renew(ctx, lease)
 				return err
 			}})
-		case c := <-p.calls:
-			p.run(ctx, s, c)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -36,7 +37,8 @@ type fakeShim struct {
 	deaf                    bool   // to End
 	frozen                  bool   // as the kernel sees it
 	signalErr               error
-	recoverErrs, forgetErrs int // how often these still fail
+	startErr                error // while the lease is not longer than an hour
+	recoverErrs, forgetErrs int   // how often these still fail
 }
 
 func newFakeShim(all *fakeShims, order *pb.StartAlloc) *fakeShim {
@@ -206,6 +208,10 @@ func (s *fakeShim) Watch(_ *pb.ShimWatchRequest, stream pb.Shim_WatchServer) err
 }
 
 func (s *fakeShim) StartBatch(context.Context, *pb.ReleaseBatch) (*pb.ShimResponse, error) {
+	if s.startErr != nil && time.Duration(s.lastRenewal().GetLeaseMs())*time.Millisecond <= time.Hour {
+		_, _ = s.record("start refused")
+		return nil, s.startErr
+	}
 	return s.record("start")
 }
 

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
@@ -50,6 +53,23 @@ func TestOnlyNamedAllocsHaveTheLease(t *testing.T) {
 	if got := two.lastRenewal().Allocs; len(got) != 0 {
 		t.Errorf("the allocation that is left out was told %v", got)
 	}
+}
+
+// TestRenewalsDoNotWaitForOrders: an order that waits for process 1 of a job that is frozen
+// without a lease is carried out once the lease is renewed.
+func TestRenewalsDoNotWaitForOrders(t *testing.T) {
+	_, s, shims, _ := setUp(t)
+	before := boottime.Now()
+	s.start(fencedOrder(12, 1))
+	shim := shims.get(12, 1)
+	shim.startErr = status.Error(codes.Unavailable, "process 1 does not answer")
+	asked := s.askedAfter(before)
+	shim.ready()
+	s.ready()
+	s.release(shim.order.Alloc)
+	eventually(t, "the script cannot start", func() bool { return shim.count("start refused") > 0 })
+	s.answer(asked, 2*time.Hour, shim.order.Alloc)
+	eventually(t, "the script starts", func() bool { return shim.count("start") > 0 })
 }
 
 // TestAnswersToNobody: a lease counts only as the answer to this session's own

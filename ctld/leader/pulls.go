@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
@@ -320,7 +322,8 @@ func (l *Leader) pull(ctx context.Context, node string, order *pb.TendImages, pr
 		var outcome *pb.ImagesWord
 		asking, stop := context.WithCancel(ctx)
 		silent := time.AfterFunc(pullSilence, stop)
-		err := l.sessions.Tend(asking, node, order, func(word *pb.ImagesWord) error {
+		// Tend numbers what it sends, which may still be on its way when it is asked again.
+		err := l.sessions.Tend(asking, node, proto.CloneOf(order), func(word *pb.ImagesWord) error {
 			silent.Reset(pullSilence)
 			if word.GetDone() {
 				outcome = word

@@ -68,6 +68,9 @@ func (s *State) allocEnded(report *AllocReport) {
 	next, alloc := job.withAlloc(report.Node)
 	alloc.Released = true
 	next.keepSteps(alloc, report.Steps)
+	if report.Cause == pb.EndCause_END_CAUSE_EXITED && report.Node == job.Run.BatchHost() {
+		alloc.Ready = true // a short script may be over before its start is told
+	}
 	ready := alloc.Ready
 	if !ready {
 		next.avoid(report, s.timeMS)

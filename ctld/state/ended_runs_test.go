@@ -10,7 +10,8 @@ import (
 )
 
 // TestEndedRuns: a run is remembered when it is over, also one that was requeued, and
-// after its job was purged; one that never began is not.
+// after its job was purged, or that was over before its start was told; one that never
+// began is not.
 func TestEndedRuns(t *testing.T) {
 	d := &dialogue{t: t, state: New(), nowMS: 1_000_000}
 	for _, line := range strings.Split(`register n1 cpus=4 gpus=2 boot=b1
@@ -23,14 +24,17 @@ ended 1.1 n1 cause=exited code=0
 submit by=1000 cpus=2 gpus=1
 place 2 n1:0-1:gpu0
 wait seconds=50
-ended 2.1 n1 cause=node_fault detail=mount_failed`, "\n") {
+ended 2.1 n1 cause=node_fault detail=mount_failed
+submit by=1000 cpus=2 gpus=1
+place 3 n1:0-1:gpu0
+ended 3.1 n1 cause=exited code=1`, "\n") {
 		if answer := d.play(line); strings.Contains(answer, "refused") || strings.Contains(answer, "error") {
 			t.Fatalf("%s: %s", line, answer)
 		}
 	}
 	runs := slices.Collect(d.state.View().EndedRuns())
-	if len(runs) != 1 {
-		t.Fatalf("%d runs", len(runs))
+	if len(runs) != 2 || runs[1].Job != 3 {
+		t.Fatalf("runs: %+v", runs)
 	}
 	run := runs[0]
 	kind := run.Kind()
