@@ -129,7 +129,7 @@ func (n *realNode) cleanUp() {
 		return
 	}
 	_ = os.RemoveAll(n.config.Checkpoint.Store)
-	for _, name := range []string{"state/noded.lock", "state/syscalls.bpf", "state", "dev/gpu0", "dev/gpu1", "dev", "gnoded.toml", "ginit", "c.sock"} {
+	for _, name := range []string{"state/noded.lock", "state/syscalls.bpf", "state/syscalls-nested.bpf", "state", "dev/gpu0", "dev/gpu1", "dev", "gnoded.toml", "ginit", "c.sock"} {
 		_ = os.Remove(filepath.Join(n.directory, name))
 	}
 	// Nothing was ever mounted below work on the host.
