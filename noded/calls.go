@@ -33,49 +33,40 @@ type call struct {
 // deliver hands orders to the supervisor, one at a time and in order, until the allocation
 // is over.
 func (a *agent) deliver(ctx context.Context, p *alloc, s supervisor) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.over:
-			p.refuseCalls()
-			return
-		case c := <-p.calls:
-			p.run(ctx, s, c)
-		}
+	if handOver(ctx, p, p.calls, func(c call) { p.run(ctx, s, c) }) {
+		p.refuseCalls()
 	}
 }
 
 // deliverRenewals hands over renewed leases. They do not wait for orders: one that waits for
 // process 1, which is frozen because the lease has ended, would keep it so for ever.
 func (a *agent) deliverRenewals(ctx context.Context, p *alloc, s supervisor) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.over:
-			return
-		case lease := <-p.renewals:
-			p.run(ctx, s, call{name: "renew lease", do: func(ctx context.Context, client pb.ShimClient) error {
-				_, err := client.Renew(ctx, lease)
-				return err
-			}})
-		}
-	}
+	handOver(ctx, p, p.renewals, func(lease *pb.LeaseRenewed) {
+		p.run(ctx, s, call{name: "renew lease", do: func(ctx context.Context, client pb.ShimClient) error {
+			_, err := client.Renew(ctx, lease)
+			return err
+		}})
+	})
 }
 
 // deliverFirst hands over what has a deadline: orders to suspend, park and continue, and what
 // the owner says. They do not wait for others, some of which wait for process 1; each has a
 // number, so that none undoes a later one.
 func (a *agent) deliverFirst(ctx context.Context, p *alloc, s supervisor) {
+	handOver(ctx, p, p.first, func(c call) { p.run(ctx, s, c) })
+}
+
+// handOver hands over what comes, one at a time. It answers true once the allocation is over,
+// and false if ctx ended first.
+func handOver[T any](ctx context.Context, p *alloc, from <-chan T, to func(T)) (over bool) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-p.over:
-			return
-		case c := <-p.first:
-			p.run(ctx, s, c)
+			return true
+		case one := <-from:
+			to(one)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type promised struct {
 	rank    []int   // likewise: its position in Snapshot.Promises
 	left    int     // how many stand
 	jobs    uint32  // of how many jobs
-	void    bool    // no more of them counts
+	void    bool    // none of them counts any longer
 	byJob   map[int32][]int
 	// Why some move: each by itself, and those that are void.
 	why    map[JobID]Moved

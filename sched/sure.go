@@ -45,8 +45,8 @@ func (p *pass) isSure(e entry, old []int, apart bool) bool {
 	return *p.partitions[p.whole(index)].planned.of(apart) == 0
 }
 
-// triedNow reports whether a start is planned for now, at the job's turn. By what jobs are
-// planned for it fits, and by their limits it does not.
+// triedNow reports whether a start is planned for now, at the job's turn. The start fits by
+// the times that jobs are planned for, and does not fit by their limits.
 func (p *pass) triedNow(of *plan) bool {
 	if !p.Backfill.FirstByLimits || of.StartMS > p.NowMS {
 		return false

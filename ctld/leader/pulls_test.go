@@ -20,7 +20,7 @@ type puller struct {
 	t     *testing.T
 	b     *book
 	nodes map[string]*session.Session
-	asked map[string]*pb.TendImages // by node: what it was told last and has not answered
+	asked map[string]*pb.TendImages // by node: what it was told last, while it owes the answer
 }
 
 func newPuller(t *testing.T, nodes ...string) *puller {
