@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -30,8 +31,9 @@ import (
 // filterWord is the first argument of the process that installs the filter.
 const filterWord = "seccomp-filter"
 
-// filterTimeout bounds the life of that process.
-const filterTimeout = 30 * time.Second
+// filterTimeout bounds the life of that process. It is the work of a moment, which a
+// machine that starts everything at once may take a minute for.
+const filterTimeout = 2 * time.Minute
 
 // CompileFilter answers the filter of all containers for Spec.Filter, or of those that
 // may have others inside. It depends on the kernel and on libseccomp: compile it again
@@ -89,11 +91,18 @@ func readFilter(nested bool) ([]unix.SockFilter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start this program: %w", err)
 	}
-	late := time.AfterFunc(filterTimeout, func() { _ = process.Kill() })
-	defer late.Stop()
+	var late atomic.Bool
+	timer := time.AfterFunc(filterTimeout, func() {
+		late.Store(true)
+		_ = process.Kill()
+	})
+	defer timer.Stop()
 	program, err := traceFilter(process.Pid)
 	_ = process.Kill()
 	_, _ = process.Wait()
+	if err != nil && late.Load() {
+		return nil, fmt.Errorf("the process that puts it on did not do so within %v: see what keeps this machine busy", filterTimeout)
+	}
 	if err != nil {
 		said, _ := io.ReadAll(io.LimitReader(complaints, 4096))
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said))

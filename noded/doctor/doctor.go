@@ -92,7 +92,7 @@ func (d *doctor) checks() []finding.Check {
 		{Name: "kernel", Run: d.checkKernel},
 		{Name: "ginit", Run: d.checkGinit},
 		{Name: "control groups", Limit: 2 * patient, Run: d.checkGroupsAndContainer},
-		{Name: "user namespaces", Run: d.checkUserNamespaces},
+		{Name: "user namespaces", Limit: patient, Run: d.checkUserNamespaces},
 		{Name: "file systems", Limit: patient, Run: d.checkMounts},
 		{Name: "system-call filter", Limit: patient, Run: d.checkFilter},
 		{Name: "checkpoints", Limit: patient, Run: d.checkCRIU},

@@ -191,6 +191,9 @@ func (d *doctor) checkUserNamespaces(ctx context.Context) []finding.Finding {
 	if err == nil {
 		return []finding.Finding{finding.Good(name, "one with namespaces of processes, IPC, host name and network was made")}
 	}
+	if ctx.Err() != nil {
+		return []finding.Finding{finding.Bad(name, "to make one took too long", "every start of a job does it", "see what keeps this machine busy: top; dmesg | tail")}
+	}
 	limit, fix := sysctl("user/max_user_namespaces"), "see dmesg | tail; a container that gnoded runs in must allow user namespaces"
 	if limit == "0" || errors.Is(err, syscall.ENOSPC) {
 		fix = "echo user.max_user_namespaces=65536 >/etc/sysctl.d/60-gleaner.conf && sysctl --system"
