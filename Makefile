@@ -14,7 +14,7 @@ LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Ve
 # The same flags everywhere: what was compiled for the programs need not be
 # compiled again for their tests and for lint. Without what a debugger needs a
 # sixth of all compiling is saved; stack traces and profiles need none of it. Compilers
-# and linkers end before collecting their memory pays: that saves a third, and the largest
+# and linkers end before collecting their memory pays: that saves a quarter, and the largest
 # takes 400 MB. They give way (nice) to tests that run beside them: these are about time.
 COMPILING := -trimpath -gcflags=all=-dwarf=false
 TOOLS     := env GOGC=800
