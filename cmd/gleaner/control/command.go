@@ -28,6 +28,7 @@ func Command() *option.Command {
 			{Name: "uhold IDS", Help: "the same, but the user may release it"},
 			{Name: "release IDS", Help: "let held jobs start; a priority that was set is computed again"},
 			{Name: "write batch_script ID [FILE]", Help: "write a job's script, as it was submitted, into FILE, or slurm-ID.sh; - is standard output"},
+			{Name: "listpids [JOB[.STEP]] [NODE]", Help: "the processes of a job's steps on a node: this one, if it is a node of the job, or else its only one; without JOB, or with *, those of all your jobs there. PID is as seen from where it is typed: on the node and inside the job with the processes that the tasks have started, whose LOCALID and GLOBALID are -; from elsewhere of the tasks alone, as numbered inside the job, and it says so"},
 			{Name: "requeue [Incomplete] IDS", Help: "end the present run and wait again, at once and with no age; Incomplete leaves jobs alone that are over. What depended on the end of a job that is over stays as it was decided"},
 			{Name: "requeuehold [Incomplete] [State=SpecialExit] IDS", Help: "the same, and held until it is released; SpecialExit shows it as SPECIAL_EXIT"},
 			{Name: "checkpoint IDS [--no-wait]", Help: "save the processes of jobs that run, which continue; and say how large the images are, and for how long they were frozen. What cannot be saved is said at once; show job says it before (Checkpointable)"},

@@ -1960,8 +1960,11 @@ type StepPart struct {
 	// Only while it runs: the last time.
 	GpuPercent     uint32 `protobuf:"varint,31,opt,name=gpu_percent,json=gpuPercent,proto3" json:"gpu_percent,omitempty"`
 	GpuMemoryBytes uint64 `protobuf:"varint,32,opt,name=gpu_memory_bytes,json=gpuMemoryBytes,proto3" json:"gpu_memory_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Only while it runs, of each of the pids: which task of this node, and of the whole step.
+	LocalIds      []uint32 `protobuf:"varint,33,rep,packed,name=local_ids,json=localIds,proto3" json:"local_ids,omitempty"`
+	GlobalIds     []uint32 `protobuf:"varint,34,rep,packed,name=global_ids,json=globalIds,proto3" json:"global_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepPart) Reset() {
@@ -2216,6 +2219,20 @@ func (x *StepPart) GetGpuMemoryBytes() uint64 {
 		return x.GpuMemoryBytes
 	}
 	return 0
+}
+
+func (x *StepPart) GetLocalIds() []uint32 {
+	if x != nil {
+		return x.LocalIds
+	}
+	return nil
+}
+
+func (x *StepPart) GetGlobalIds() []uint32 {
+	if x != nil {
+		return x.GlobalIds
+	}
+	return nil
 }
 
 // Job is a job, or the tasks of an array that have not started yet.
@@ -3900,7 +3917,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\tNodeSteps\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12*\n" +
 	"\x05steps\x18\x02 \x03(\v2\x14.gleaner.v1.StepPartR\x05steps\x12\x18\n" +
-	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xc1\b\n" +
+	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xfd\b\n" +
 	"\bStepPart\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3940,7 +3957,10 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x15peak_gpu_memory_bytes\x18\x1e \x01(\x04R\x12peakGpuMemoryBytes\x12\x1f\n" +
 	"\vgpu_percent\x18\x1f \x01(\rR\n" +
 	"gpuPercent\x12(\n" +
-	"\x10gpu_memory_bytes\x18  \x01(\x04R\x0egpuMemoryBytes\"\xe2\v\n" +
+	"\x10gpu_memory_bytes\x18  \x01(\x04R\x0egpuMemoryBytes\x12\x1b\n" +
+	"\tlocal_ids\x18! \x03(\rR\blocalIds\x12\x1d\n" +
+	"\n" +
+	"global_ids\x18\" \x03(\rR\tglobalIds\"\xe2\v\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
