@@ -22,7 +22,7 @@ PriorityWeightTRES=CPU=1000,GRES/gpu=3000
 PreemptType=preempt/qos
 PreemptMode=REQUEUE,GANG
 AccountingStorageEnforce=associations,limits,qos,wckeys
-SchedulerParameters=bf_max_job_test=1000,defer,\
+SchedulerParameters=bf_max_job_test=1000,enable_user_top,defer,\
 bf_window=2880  # in minutes
 Licenses=matlab:10,ansys
 PrivateData=jobs,usage
