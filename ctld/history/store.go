@@ -110,3 +110,23 @@ func some(rows *sql.Rows, bytes int) (found []Row, err error) {
 	}
 	return found, rows.Err()
 }
+
+// pass calls use with each run of a database.
+func pass(rows *sql.Rows, use func(state.Position, *pb.PastRun) error) error {
+	defer rows.Close()
+	var raw sql.RawBytes
+	for rows.Next() {
+		var at state.Position
+		if err := rows.Scan(&at, &raw); err != nil {
+			return err
+		}
+		run := new(pb.PastRun)
+		if err := proto.Unmarshal(raw, run); err != nil {
+			return errors.Join(ErrDamaged, err)
+		}
+		if err := use(at, run); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
