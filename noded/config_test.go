@@ -61,6 +61,7 @@ container_path = "/dev/gpu"
 
 [network]
 way_out = "none"
+wireguard = "userspace"
 range = "10.9.0.0/16"
 range6 = "fd00:9::/64"
 `))
@@ -118,6 +119,7 @@ func TestConfigRefusals(t *testing.T) {
 		"[container]\nimage_cache = 'x'":                         "container.image_cache",
 		"[container]\ngoci = 'goci'":                             "container.goci",
 		"[container]\ncdi_spec_dirs = ['cdi']":                   "container.cdi_spec_dirs",
+		"[network]\nwireguard = 'tun'":                           `network.wireguard "tun": write "auto"`,
 		"[network]\nway_out = 'veth'":                            `network.way_out "veth": write "auto"`,
 		"[network]\nrange = '10.9.0.0/25'":                       `network.range "10.9.0.0/25": a range of IPv4 addresses is needed`,
 		"[network]\nrange = '10.9.0.1/16'":                       `with nothing after them`,
