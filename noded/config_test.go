@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gleaner-hpc/gleaner/noded/cdi"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
@@ -79,7 +80,7 @@ range6 = "fd00:9::/64"
 		},
 		Roots:      RootsConfig{Dir: "/var/lib/n1/roots", Program: "/usr/libexec/goci", LimitBytes: 100 << 30, SpecDirs: []string{"/srv/cdi"}},
 		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
-		Network:    NetworkConfig{Closed: true, Ranges: network.Ranges{V4: netip.MustParsePrefix("10.9.0.0/16"), V6: netip.MustParsePrefix("fd00:9::/64")}},
+		Network:    NetworkConfig{Closed: true, WireGuard: gangnet.Userspace, Ranges: network.Ranges{V4: netip.MustParsePrefix("10.9.0.0/16"), V6: netip.MustParsePrefix("fd00:9::/64")}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Error(diff)

@@ -202,7 +202,7 @@ func (e *End) start() error {
 	if answer.Userspace != "" {
 		e.carrier = Userspace
 	}
-	e.log.Info("a process carries the job's network", "pid", running.cmd.Process.Pid, "wireguard", e.carrier, "why", answer.Userspace)
+	e.log.Info("a process carries the job's network", "pid", running.cmd.Process.Pid, "wireguard", e.carrier, "reason", answer.Userspace)
 	e.child = running
 	go e.watch(running)
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestMain is the process of an end, too.
@@ -75,7 +76,7 @@ func newNamespace(t testing.TB) (*os.Process, string) {
 	t.Helper()
 	holder := exec.Command("sleep", "1000")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := holder.Start(); err != nil {
+	if err := prototest.StartTied(holder); err != nil {
 		t.Skip("needs root: ", err)
 	}
 	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
