@@ -95,6 +95,7 @@ func free(port uint16) bool {
 func TestMoved(t *testing.T) {
 	for name, pair := range pairs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for the keys to be agreed on
 			first, second := newPart(t, pair[0], 0), newPart(t, pair[1], 1)
 			silent, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 			if err != nil {
