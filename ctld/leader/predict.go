@@ -43,7 +43,8 @@ func (p *predicting) fill(view *state.View, snapshot *sched.Snapshot, memo *Memo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.learn(view, kind, uint32(snapshot.NowMS/1000/learnS*learnS))
-	p.fillRunning(view, snapshot)
+	memo.predicted.next(p.version, memo.snapshot.Shapes(), len(snapshot.Waiting))
+	p.fillRunning(view, snapshot, &memo.predicted)
 	p.fillWaiting(view, snapshot, memo)
 }
 
@@ -72,24 +73,54 @@ func (p *predicting) learn(view *state.View, kind string, beforeS uint32) {
 	}
 }
 
-// fillRunning corrects what has run out.
-func (p *predicting) fillRunning(view *state.View, snapshot *sched.Snapshot) {
-	for i := range snapshot.Running {
+// runPrediction is what was predicted for a job that runs.
+type runPrediction struct {
+	job        sched.JobID
+	startMS    int64
+	timeLimitS uint32
+	nodes      int
+	plannedS   int64 // 0 = for it there is none
+}
+
+// fillRunning corrects what has run out. A prediction holds for as long as the run is the
+// same and nothing was learned.
+func (p *predicting) fillRunning(view *state.View, snapshot *sched.Snapshot, memo *predicted) {
+	before, runs := memo.runs, make([]runPrediction, 0, len(snapshot.Running))
+	for i := range snapshot.Running { // ascending
 		r := &snapshot.Running[i]
-		job, known := view.Job(uint32(r.ID))
-		if !known || job.Run == nil || job.Run.Restore != nil {
+		for len(before) > 0 && before[0].job < r.ID {
+			before = before[1:]
+		}
+		run := runPrediction{job: r.ID, startMS: r.StartMS, timeLimitS: r.TimeLimitS, nodes: len(r.Placement.Allocs)}
+		if len(before) > 0 {
+			run.plannedS = before[0].plannedS
+		}
+		if len(before) == 0 || before[0] != run {
+			run.plannedS = p.ofRun(view, r)
+		}
+		runs = append(runs, run)
+		if run.plannedS == 0 {
 			continue
 		}
-		limitS, processors := boundedS(r.TimeLimitS), 0
-		for at := range job.Run.Allocs {
-			processors += len(job.Run.Allocs[at].CPUs)
-		}
-		plannedS := p.of(job.Owner().User, limitS, uint32(processors), hourOf(job.EligibleMS))
-		ranS := (snapshot.NowMS - r.StartMS - r.PausedMS) / 1000
-		if plannedS = predict.Beyond(plannedS, ranS, limitS); plannedS < limitS {
+		limitS, ranS := boundedS(r.TimeLimitS), (snapshot.NowMS-r.StartMS-r.PausedMS)/1000
+		if plannedS := predict.Beyond(run.plannedS, ranS, limitS); plannedS < limitS {
 			r.PlannedEndMS = r.StartMS + r.PausedMS + plannedS*1000
 		}
 	}
+	memo.runs = runs
+}
+
+// ofRun is for how long a job that runs was predicted to; 0 = nothing is known.
+func (p *predicting) ofRun(view *state.View, r *sched.Running) int64 {
+	job, known := view.Job(uint32(r.ID))
+	if !known || job.Run == nil || job.Run.Restore != nil {
+		return 0
+	}
+	processors := 0
+	for at := range job.Run.Allocs {
+		processors += len(job.Run.Allocs[at].CPUs)
+	}
+	return p.of(job.Owner().User, boundedS(r.TimeLimitS), uint32(processors), hourOf(job.EligibleMS))
 }
 
 // of is a prediction for a job that could start since an hour of a day. It is rounded up so

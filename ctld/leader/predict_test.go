@@ -90,9 +90,9 @@ func TestPredictionsAreKept(t *testing.T) {
 		q := newLongQueue(t, kind, 2, 120, 30, 3)
 		kept, longer := 0, 0
 		var lastPlan sched.Memo
-		for turn := range 60 {
+		for turn := range 40 {
 			switch turn % 5 {
-			case 0, 1, 2:
+			case 0, 1:
 				q.end()
 			case 3:
 				q.later(time.Duration(turn) * time.Minute)
@@ -100,13 +100,17 @@ func TestPredictionsAreKept(t *testing.T) {
 				q.submit(turn, state.Spec{CPUsPerTask: uint32(1 + turn%7), TimeLimitS: uint32(36000 + turn%3*600), MemoryPerCPU: 1 << 30})
 			}
 			view, version, before := q.b.View(), q.memo.predicted.version, len(q.memo.predicted.answers)
-			got := q.l.snapshotAfter(&q.memo, view, q.now())
-			want := q.l.Snapshot(view, q.now())
-			if d := cmp.Diff(want.Waiting, got.Waiting); d != "" {
-				t.Fatalf("%s, turn %d: kept, the jobs are others: %s", kind, turn, d)
+			now := q.now()
+			got, want := q.l.snapshotAfter(&q.memo, view, now), q.l.Snapshot(view, now)
+			for i := range want.Waiting {
+				if d := cmp.Diff(want.Waiting[i], got.Waiting[i]); d != "" {
+					t.Fatalf("%s, turn %d: kept, a job is another one: %s", kind, turn, d)
+				}
 			}
-			if d := cmp.Diff(want.Shapes, got.Shapes); d != "" {
-				t.Fatalf("%s, turn %d: kept, the shapes are others: %s", kind, turn, d)
+			for i := range max(len(want.Shapes), len(got.Shapes)) {
+				if d := cmp.Diff(want.Shapes[i], got.Shapes[i]); d != "" {
+					t.Fatalf("%s, turn %d: kept, a shape is another one: %s", kind, turn, d)
+				}
 			}
 			plan, next := sched.Schedule(got, lastPlan)
 			fresh, _ := sched.Schedule(want, sched.Memo{})

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"slices"
+
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -16,7 +18,16 @@ type predicted struct {
 	shapes  []sched.Shape // as jobs asked for them
 	places  map[predictedFor]int32
 	answers []answer
-	pass    uint32 // counts the passes
+	recent  []answerPlace // by shape: of the last job that asked
+	pass    uint32        // counts the passes
+	made    int           // how many shapes were added in the last one
+	runs    []runPrediction
+}
+
+// answerPlace is where the answer is that something has.
+type answerPlace struct {
+	of predictedFor
+	at int32 // 1 + the place; 0 = none
 }
 
 // predictedFor is what a prediction depends on: a shape's place, an hour and a user, in one
@@ -43,7 +54,14 @@ func (k *predicted) next(version uint64, shapes []sched.Shape, jobs int) {
 	if k.pass++; same && len(k.answers) <= 1024+2*jobs && k.pass != 0 {
 		return
 	}
-	*k = predicted{version: version, shapes: shapes, places: make(map[predictedFor]int32, len(k.answers)), answers: k.answers[:0], pass: 1}
+	runs := k.runs
+	if k.version != version {
+		runs = nil
+	}
+	*k = predicted{
+		version: version, shapes: shapes, places: make(map[predictedFor]int32, len(k.answers)), answers: k.answers[:0],
+		recent: make([]answerPlace, len(shapes)), pass: 1, made: k.made, runs: runs,
+	}
 }
 
 // variant is a shape that says for how long it is planned.
@@ -66,16 +84,18 @@ type waitingPredictions struct {
 // fillWaiting gives jobs that will probably run for less than their limits shapes that say
 // so.
 func (p *predicting) fillWaiting(view *state.View, snapshot *sched.Snapshot, memo *Memo) {
-	memo.predicted.next(p.version, memo.snapshot.Shapes(), len(snapshot.Waiting))
 	w := waitingPredictions{
 		predicting: p, predicted: &memo.predicted, view: view, snapshot: snapshot,
 		users: map[uint32]string{}, variants: map[variant]int{}, daily: p.kind == state.PredictLearned,
 	}
+	before := len(snapshot.Shapes)
+	snapshot.Shapes = slices.Grow(snapshot.Shapes, w.made+w.made/8)
 	for i := range snapshot.Waiting {
 		if job := &snapshot.Waiting[i]; job.Image == 0 {
 			job.Shape = w.shapeOf(job)
 		}
 	}
+	w.made = len(snapshot.Shapes) - before
 	memo.snapshot.Reshaped()
 }
 
@@ -89,17 +109,26 @@ func (w *waitingPredictions) shapeOf(job *sched.Job) int {
 		return w.place(job.Shape, w.predict(job, hour))
 	}
 	of := predictionFor(job.Shape, job.UID, hour)
+	recent := &w.recent[job.Shape]
+	if recent.of != of || recent.at == 0 {
+		*recent = answerPlace{of, 1 + w.find(of, job, hour)}
+	}
+	is := &w.answers[recent.at-1]
+	if is.pass != w.pass {
+		is.pass, is.at = w.pass, w.place(job.Shape, is.plannedS)
+	}
+	return is.at
+}
+
+// find is where the answer for a job is.
+func (w *waitingPredictions) find(of predictedFor, job *sched.Job, hour int64) int32 {
 	at, known := w.places[of]
 	if !known {
 		at = int32(len(w.answers))
 		w.places[of] = at
 		w.answers = append(w.answers, answer{plannedS: w.predict(job, hour)})
 	}
-	is := &w.answers[at]
-	if is.pass != w.pass {
-		is.pass, is.at = w.pass, w.place(job.Shape, is.plannedS)
-	}
-	return is.at
+	return at
 }
 
 // predict is for how many seconds a job is planned; 0 = for its limit.
