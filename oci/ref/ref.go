@@ -89,7 +89,7 @@ func parseRegistry(text string) (Ref, error) {
 	}
 	tag, err := name.NewTag(text)
 	if err != nil {
-		return Ref{}, fmt.Errorf("%w: %v: type HOST/NAME:TAG, oci:DIRECTORY or docker-archive:FILE", ErrName, err)
+		return Ref{}, fmt.Errorf("%w: %v: type HOST/NAME:TAG, oci:DIRECTORY, docker-archive:FILE or FILE.sif", ErrName, err)
 	}
 	r.Name, r.Tag = tag.Context().Name(), tag.TagStr()
 	if r.Digest != "" && !strings.HasSuffix(text, ":"+r.Tag) {
