@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/gleaner-hpc/gleaner/oci/bound"
 	"github.com/gleaner-hpc/gleaner/oci/ref"
 	"github.com/gleaner-hpc/gleaner/oci/squash"
 )
@@ -20,7 +21,7 @@ import (
 // digest of the tar of all that is in it.
 type file struct{ ref ref.Ref }
 
-func openFile(r ref.Ref) (source, error) { return &file{r}, squash.Confine() }
+func openFile(r ref.Ref) (source, error) { return &file{r}, bound.Memory() }
 
 func (f *file) root(ctx context.Context) ([]byte, error) {
 	from, err := squash.Open(f.ref.Name)
@@ -39,7 +40,7 @@ func (f *file) root(ctx context.Context) ([]byte, error) {
 	}
 	config.RootFS = v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{{Algorithm: "sha256", Hex: hex.EncodeToString(sum.Sum(nil))}}}
 	if content.Runscript {
-		config.Config.Entrypoint = []string{"/" + squash.Runscript}
+		config.Config.Entrypoint = []string{"/" + ref.Runscript}
 	}
 	return json.Marshal(config)
 }

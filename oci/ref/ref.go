@@ -25,6 +25,9 @@ const (
 	Squashfs Kind = "squashfs"       // squashfs:FILE, FILE.sqsh or FILE.squashfs: a root as Enroot keeps it
 )
 
+// Runscript is what Apptainer starts in an image of its own, from the root.
+const Runscript = ".singularity.d/runscript"
+
 // MaxBytes bounds a name, with its digest.
 const MaxBytes = 1024
 

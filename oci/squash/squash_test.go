@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/oci/manifest"
+	"github.com/gleaner-hpc/gleaner/oci/ref"
 )
 
 func must(t testing.TB, err error) {
@@ -37,7 +38,7 @@ func makeFile(t testing.TB, flags ...string) []byte {
 	root := filepath.Join(dir, "root")
 	must(t, os.MkdirAll(filepath.Join(root, "bin/deeper"), 0o755))
 	must(t, os.MkdirAll(filepath.Join(root, ".singularity.d"), 0o755))
-	must(t, os.WriteFile(filepath.Join(root, Runscript), []byte("#!/bin/sh\n"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, ref.Runscript), []byte("#!/bin/sh\n"), 0o755))
 	must(t, os.WriteFile(filepath.Join(root, "bin/program"), []byte("a program"), 0o755))
 	must(t, os.WriteFile(filepath.Join(root, "bin/large"), bytes.Repeat([]byte("large "), 50_000), 0o644))
 	must(t, os.Truncate(filepath.Join(root, "bin/large"), 400_000))

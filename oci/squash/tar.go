@@ -12,9 +12,9 @@ import (
 
 	"github.com/diskfs/go-diskfs/filesystem"
 	"github.com/diskfs/go-diskfs/filesystem/squashfs"
-	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/oci/manifest"
+	"github.com/gleaner-hpc/gleaner/oci/ref"
 )
 
 // What a file system may have at most. The node's cache has bounds besides, which are
@@ -25,9 +25,6 @@ const (
 	mostPath  = 4096
 	mostName  = 255
 )
-
-// Runscript is what Apptainer starts in an image.
-const Runscript = ".singularity.d/runscript"
 
 // Content is what was found while a tar was written.
 type Content struct {
@@ -172,7 +169,7 @@ func (w *walk) file(header *tar.Header, size int64, stat *squashfs.StatT, entry 
 		return fmt.Errorf("%w: its files have more than %d bytes", manifest.ErrBroken, int64(mostBytes))
 	}
 	name := header.Name
-	if name == Runscript && header.Mode&0o111 != 0 {
+	if name == ref.Runscript && header.Mode&0o111 != 0 {
 		w.content.Runscript = true
 	}
 	// Only files that the file system keeps with their number of links have several names.
@@ -216,16 +213,6 @@ func (w *walk) copy(name string, content io.Reader, size int64) error {
 		if left > 0 && (err != nil || n == 0) {
 			return fmt.Errorf("%w: /%s ends too early: %v", manifest.ErrBroken, name, err)
 		}
-	}
-	return nil
-}
-
-// Confine bounds the memory of this process: a few bytes of squashfs may say that they are
-// many.
-func Confine() error {
-	const most = 1 << 30
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}); err != nil {
-		return fmt.Errorf("bound the memory: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/oci/bound"
 	"github.com/gleaner-hpc/gleaner/oci/ref"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -103,7 +104,7 @@ func PinImage(image string) (string, error) {
 	cmd.Stderr = &said
 	pinned, err := cmd.Output()
 	if err != nil {
-		why := strings.TrimSpace(said.String())
+		why := bound.Explain(strings.TrimSpace(said.String()))
 		if why == "" {
 			why = err.Error()
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/userpath"
 	"github.com/gleaner-hpc/gleaner/oci/ref"
-	"github.com/gleaner-hpc/gleaner/oci/squash"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -67,7 +66,7 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 	}
 	j.tell("")
 	if fromFile := named.Kind == ref.SIF || named.Kind == ref.Squashfs; fromFile && s.GetContainer().GetEntrypoint() && len(j.config().Entrypoint) == 0 {
-		return nil, BadRequest("--container-entrypoint: %s has no /%s: leave the option out, or build the image with a %%runscript", named.Place(), squash.Runscript)
+		return nil, BadRequest("--container-entrypoint: %s has no /%s: leave the option out, or build the image with a %%runscript", named.Place(), ref.Runscript)
 	}
 	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome(), Driver: j.Settings.Driver}
 	if root.Programs, err = j.linkCommands(); err != nil {
