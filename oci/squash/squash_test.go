@@ -64,9 +64,20 @@ func convert(t testing.TB, content []byte) ([]byte, *File, Content, error) {
 		return nil, nil, Content{}, err
 	}
 	defer f.Close()
-	var out bytes.Buffer
+	var out room
 	found, err := f.Tar(context.Background(), &out)
 	return out.Bytes(), f, found, err
+}
+
+// room has room for no more than a test needs: a sparse file may be as large as it likes.
+type room struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (r *room) Write(p []byte) (int, error) {
+	if r.Len()+len(p) > 16<<20 {
+		return 0, errors.New("there is no more room")
+	}
+	return r.Buffer.Write(p)
 }
 
 // TestSameTar: the tar is the same however the file system is compressed, and in a .sif.
