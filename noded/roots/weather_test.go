@@ -230,6 +230,23 @@ func TestCacheKeepsToItsLimit(t *testing.T) {
 	}
 }
 
+// TestLockOfForkedChild: a child that was forked while a job used a layer, and has not
+// executed its program yet, does not keep that layer.
+func TestLockOfForkedChild(t *testing.T) {
+	c := newCache(t)
+	must(t, c.makeDirs())
+	held, err := c.take(t.Context(), "aa", unix.LOCK_SH, false)
+	must(t, err)
+	copied, err := unix.Dup(int(held.Fd()))
+	must(t, err)
+	defer unix.Close(copied)
+	held.Close()
+	if held, err = c.take(t.Context(), "aa", unix.LOCK_EX, false); held == nil {
+		t.Fatalf("the layer is still in use: %v", err)
+	}
+	held.Close()
+}
+
 // TestTwoAtOnce: two jobs that need one image pull it once.
 func TestTwoAtOnce(t *testing.T) {
 	s, c, u := newSite(t), newCache(t), person(t, 1000)
