@@ -252,7 +252,7 @@ soak: build ## the tests of chance for longer: walks, damaged disks, floods, sim
 	@$(MAKE) --no-print-directory chaos MINUTES=30
 
 scenario: $(BUILD) ## stories in txtar against the real binaries, as root
-	$(call GO_TEST,./test/scenario/) -timeout 15m -count 1 -parallel $$((5 * $$(nproc) / 2))
+	$(call GO_TEST,./test/scenario/) -timeout 30m -count 1 -parallel $$((5 * $$(nproc) / 2))
 
 reclaims: $(BUILD) ## 300 reclaims of nodes and GPUs under a mixed load: how many promises were kept, and how long guests took to leave
 	SOAK=1 $(call GO_TEST,./test/scenario/) -timeout 30m -count 1 -v -run 'TestScenarios/^reclaim-many$$'
