@@ -94,8 +94,7 @@ func boot(t *testing.T, kernel kernel, disk string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
 	m := &running{context: ctx, console: filepath.Join(t.TempDir(), "console")}
-	// It computes all the time, and gives way to stories, which are about time.
-	m.command = exec.CommandContext(ctx, "nice", "-n", "5", qemu,
+	m.command = exec.CommandContext(ctx, qemu,
 		// The plainest processor: under emulation every feature costs time, and
 		// so do the kernel's precautions against flaws of real ones.
 		"-accel", "tcg,thread=multi", "-cpu", "qemu64", "-smp", "2", "-m", "1536",
