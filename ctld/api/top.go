@@ -45,18 +45,24 @@ func (s *Controller) top(ctx context.Context, from *caller, request *pb.ControlR
 		return nil, errMayNotTop
 	}
 	queue := queueOf(view)
+	waits := make(map[uint32]bool, len(queue))
+	for _, job := range queue {
+		waits[job.id] = true
+	}
 	may := s.sightOf(from, view)
 	var named []uint32
 	var refused []*pb.JobResult
 	for _, target := range idTargets(ids) {
 		for _, found := range waitingOnly(may.seen(target)) {
-			if why := whyNotTop(found.job, queue, privileged, from.uid); found.job == nil {
+			if found.job == nil {
 				refused = append(refused, &pb.JobResult{Id: found.id, Error: may.unknown(found.id)})
-			} else if why != "" {
-				refused = append(refused, &pb.JobResult{Id: found.id, Error: why})
-			} else {
-				named = append(named, found.job.ID)
+				continue
 			}
+			if why := whyNotTop(found.job, waits, privileged, from.uid); why != "" {
+				refused = append(refused, &pb.JobResult{Id: found.id, Error: why})
+				continue
+			}
+			named = append(named, found.job.ID)
 		}
 	}
 	if len(refused) > 0 {
@@ -88,11 +94,9 @@ func waitingOnly(found []resolved) []resolved {
 	return slices.DeleteFunc(found, func(r resolved) bool { return !waits(r) })
 }
 
-// whyNotTop says why a job cannot be moved; "" = it can.
-func whyNotTop(job *state.Job, queue []queued, privileged bool, uid uint32) string {
+// whyNotTop says why a job cannot be moved; "" = it can. waits are those in the queue.
+func whyNotTop(job *state.Job, waits map[uint32]bool, privileged bool, uid uint32) string {
 	switch {
-	case job == nil:
-		return "Invalid job id specified"
 	case !privileged && job.Owner().UID != uid:
 		return "Access/permission denied"
 	case job.Phase != state.Waiting:
@@ -103,7 +107,7 @@ func whyNotTop(job *state.Job, queue []queued, privileged bool, uid uint32) stri
 		return "Job has a Priority that was set: release it, so that it is computed again"
 	case len(job.Spec.Partitions) > 1:
 		return "Requested operation not supported: it waits for several partitions, and only jobs for one are moved"
-	case !slices.ContainsFunc(queue, func(q queued) bool { return q.id == job.ID }):
+	case !waits[job.ID]:
 		return "Job is not in the queue: it waits for other jobs or for its begin time"
 	}
 	return ""

@@ -41,13 +41,7 @@ func controlListPids(c *controlRun, words []string) error {
 		}
 		filter.Ids = list.targets.Jobs()
 	}
-	steps.Own(filter)
-	var jobs []*pb.Job
-	restart := func() bool { jobs = nil; return true }
-	err := client.List(c.inv.Context, c.client, c.client.ListJobs, &pb.ListJobsRequest{Filter: filter}, restart, func(answer *pb.ListJobsResponse) error {
-		jobs = append(jobs, answer.GetJobs()...)
-		return nil
-	})
+	jobs, err := c.jobsWithSteps(filter)
 	if status.Code(err) == codes.NotFound {
 		jobs, err = nil, nil
 	}
