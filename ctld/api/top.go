@@ -161,6 +161,9 @@ func planTop(queue []queued, named []uint32) []state.NiceChange {
 	}
 	var changes []state.NiceChange
 	for _, was := range groups {
+		if !slices.ContainsFunc(was, func(q queued) bool { return place[q.id] < 0 }) {
+			continue // nobody asked for these
+		}
 		wanted := slices.Clone(was)
 		slices.SortStableFunc(wanted, func(a, b queued) int { return cmp.Compare(place[a.id], place[b.id]) })
 		last := int64(math.MaxInt64)
