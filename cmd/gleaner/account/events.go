@@ -16,11 +16,12 @@ import (
 const allTime = "all_time"
 
 // Events is what to ask the controllers for, at a time: without Start those since the
-// midnight before the last one, unless nodes are named (sacctmgr(1), "SPECIFICATIONS FOR EVENTS").
+// midnight before the last one, and if states are named those that last (sacctmgr(1),
+// "SPECIFICATIONS FOR EVENTS").
 func (r *Request) Events(now time.Time) (*pb.ListNodeEventsRequest, error) {
 	asked := &pb.ListNodeEventsRequest{Nodes: strings.Join(r.names(keyNodes), ",")}
 	since, until := r.names(keyStart), r.names(keyEnd)
-	if len(since) == 0 && asked.Nodes == "" && !r.Options[allTime] {
+	if asked.Lasting = len(since) == 0 && len(r.names(keyState)) > 0 && !r.Options[allTime]; len(since) == 0 && !asked.Lasting && !r.Options[allTime] {
 		asked.SinceMs = time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location()).UnixMilli()
 	}
 	for _, bound := range []struct {
@@ -35,6 +36,12 @@ func (r *Request) Events(now time.Time) (*pb.ListNodeEventsRequest, error) {
 			return nil, err
 		}
 		*bound.into = at.UnixMilli()
+	}
+	for _, flag := range r.names(keyCondFlags) {
+		if !strings.EqualFold(flag, "open") {
+			return nil, refuse("invalid CondFlags: %.64q; there is Open", flag)
+		}
+		asked.Lasting = true
 	}
 	if asked.UntilMs != 0 && asked.UntilMs <= asked.SinceMs {
 		return nil, refuse("the start of the time is not before its end: give Start and End")
@@ -64,9 +71,9 @@ const clusterItself = "root"
 
 var eventColumns = []column{
 	{[]string{"Cluster"}, "Cluster", 10, func(r *row) string { return r.listing.Cluster }},
-	{[]string{"NodeName", "Node"}, "Node Name", 15, func(r *row) string { return r.event.GetNode() }},
-	{[]string{"Start", "TimeStart"}, "Time Start", 19, func(r *row) string { return stamp(r.event.GetStartMs()) }},
-	{[]string{"End", "TimeEnd"}, "Time End", 19, func(r *row) string { return stamp(r.event.GetEndMs()) }},
+	{[]string{"NodeName", "Node"}, "NodeName", 15, func(r *row) string { return r.event.GetNode() }},
+	{[]string{"Start", "TimeStart"}, "TimeStart", 19, func(r *row) string { return stamp(r.event.GetStartMs()) }},
+	{[]string{"End", "TimeEnd"}, "TimeEnd", 19, func(r *row) string { return stamp(r.event.GetEndMs()) }},
 	{[]string{"State"}, "State", 6, func(r *row) string { return r.event.GetState() }},
 	{[]string{"Reason"}, "Reason", 30, func(r *row) string { return r.event.GetReason() }},
 	{[]string{"User"}, "User", 10, func(r *row) string { return cmp.Or(r.event.GetUser(), clusterItself) }},

@@ -33,6 +33,7 @@ const (
 	keyEnd       = "End"
 	keyState     = "State"
 	keyReason    = "Reason"
+	keyCondFlags = "CondFlags"
 )
 
 const (
@@ -54,6 +55,7 @@ var keys = append([]keyRow{
 	{names: []string{keyEnd, "TimeEnd"}, where: Event},
 	{names: []string{keyState, "States"}, where: Event},
 	{names: []string{keyReason}, where: Event},
+	{names: []string{keyCondFlags}, where: Event},
 	{names: []string{keyParent}, where: Account | Association, set: Account, apply: setText(func(c *pb.AccountChange) **string { return &c.Parent }, strings.ToLower)},
 	{names: []string{"Description"}, where: Account | QOS, set: Account | QOS, apply: setText(func(c *pb.AccountChange) **string { return &c.Description }, nil)},
 	{names: []string{"Organization"}, where: Account, set: Account, apply: setText(func(c *pb.AccountChange) **string { return &c.Organization }, nil)},

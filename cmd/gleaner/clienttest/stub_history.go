@@ -43,7 +43,7 @@ func (s *StubController) ListNodeEvents(request *pb.ListNodeEventsRequest, strea
 		{Node: "n1", State: "DOWN*", Reason: "Not responding", StartMs: now - 4_000_000, EndMs: now - 3_000_000, Cpus: 8, Gpus: 2},
 		{Node: "n1", State: "DOWN+DRAIN", Reason: "fan", User: "adam", StartMs: now - 60_000, Cpus: 8, Gpus: 2},
 	} {
-		if (request.GetNodes() == "" || request.GetNodes() == event.Node) && (event.EndMs == 0 || event.EndMs >= request.GetSinceMs()) {
+		if (request.GetNodes() == "" || request.GetNodes() == event.Node) && (!request.GetLasting() || event.EndMs == 0) && (event.EndMs == 0 || event.EndMs >= request.GetSinceMs()) {
 			answer.Events = append(answer.Events, event)
 		}
 	}
