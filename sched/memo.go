@@ -9,7 +9,7 @@ import (
 // Memo is what one pass leaves for the next. The zero Memo is always right.
 type Memo struct {
 	// verdicts hold for these nodes and partitions, whatever is free on them.
-	verdicts   map[string]verdict
+	verdicts   verdicts
 	nodes      []place.Node
 	partitions []Partition
 	scratch    *scratch

@@ -126,6 +126,7 @@ type pass struct {
 	holes    []profile.Interval
 	times    []int64
 	narrowed []place.Node
+	roomFor  place.Room
 	waits    []entry // room for consider
 	// By position in Waiting, of jobs on their own nodes: those that have no guests
 	// parked because they seem to fit elsewhere, and those that do not wait for that.

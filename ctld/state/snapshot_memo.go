@@ -124,13 +124,15 @@ func (j *Job) fromRecordAlone(nowMS int64) bool {
 }
 
 // find is where the job of a record is, from a place on that only goes forward; -1 = it
-// has to be made.
+// has to be made. Mostly it is the next: then nothing else is looked at, since that takes
+// longer.
 func (m *waitingMemo) find(from *int, id uint32, record *Job) int {
-	for *from < len(m.jobs) && m.jobs[*from].ID < sched.JobID(id) {
+	for *from < len(m.records) && m.records[*from] != record && m.jobs[*from].ID < sched.JobID(id) {
 		*from++
 	}
 	if *from < len(m.records) && m.records[*from] == record {
-		return *from
+		*from++
+		return *from - 1
 	}
 	return -1
 }
