@@ -356,7 +356,7 @@ func (p *pass) allBehind() []Behind {
 	behind := make([]Behind, 0, len(p.behind))
 	for i, noted := range p.behind {
 		if noted > 0 {
-			behind = append(behind, Behind{Job: p.Waiting[i].ID, Count: noted - 1})
+			behind = append(behind, Behind{Job: p.reasons[i].Job, Count: noted - 1})
 		}
 	}
 	if len(behind) == 0 {
