@@ -46,7 +46,7 @@ func (p *pass) needFuture() *future {
 	if p.future != nil {
 		return p.future
 	}
-	f := &future{profile: &p.scratch.profile, has: make([]bool, len(p.nodes)), nodes: slices.Clone(p.nodes)}
+	f := &future{profile: &p.scratch.profile, has: make([]bool, len(p.nodes)), nodes: append(sized(&p.scratch.ahead, len(p.nodes))[:0], p.nodes...)}
 	p.future = f
 	f.profile.Reset()
 	if p.Backfill.FirstByLimits {

@@ -1,8 +1,6 @@
 package sched
 
 import (
-	"slices"
-
 	"github.com/gleaner-hpc/gleaner/sched/place"
 	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
@@ -164,7 +162,7 @@ func newPass(s *Snapshot, memo Memo) *pass {
 	p := &pass{
 		Snapshot:    s,
 		scratch:     memory,
-		nodes:       slices.Clone(s.Nodes),
+		nodes:       append(sized(&memory.nodes, len(s.Nodes))[:0], s.Nodes...),
 		closedBy:    make([]JobID, len(s.Nodes)),
 		partitions:  make([]partitionPass, len(s.Partitions)),
 		trials:      make([][]trial, len(s.Shapes)),
