@@ -182,6 +182,16 @@ func (d *development) drainNodes(ctx context.Context) error {
 	return err
 }
 
+// takeMany lets one user submit all that there is to measure.
+func (d *development) takeMany(ctx context.Context) error {
+	policy := d.path("many.toml")
+	if err := os.WriteFile(policy, []byte(gleanerPolicy), 0o644); err != nil {
+		return err
+	}
+	_, err := run(ctx, d, controlVerb, "apply", "--yes", "-f", policy)
+	return err
+}
+
 // peerLoad is so many clients, and the measure of what they reach.
 type peerLoad struct {
 	measure measure
@@ -207,7 +217,8 @@ func (b *bench) peers(ctx context.Context) {
 			}}
 			what := fmt.Sprintf("submissions to %d controllers, round %d of %d", controllers, round+1, b.sizes.peerRounds)
 			b.on(ctx, on, what, []measure{loads[0].measure, loads[1].measure}, func(ctx context.Context, on system) error {
-				if err := on.(*development).drainNodes(ctx); err != nil {
+				d := on.(*development)
+				if err := errors.Join(d.takeMany(ctx), d.drainNodes(ctx)); err != nil {
 					return err
 				}
 				for _, of := range loads {
