@@ -47,7 +47,10 @@ func keeps(order *pb.StartAlloc, result *pb.AllocEnded) bool {
 	case order.GetStages():
 		return done
 	}
-	return result.GetCause() != pb.EndCause_END_CAUSE_CANCELLED && result.GetCause() != pb.EndCause_END_CAUSE_RECLAIMED
+	if result.GetCause() == pb.EndCause_END_CAUSE_CANCELLED {
+		return len(order.GetAllocation()) > 1 // perhaps because its end was decided elsewhere
+	}
+	return result.GetCause() != pb.EndCause_END_CAUSE_RECLAIMED
 }
 
 // KeepDisk puts the allocation's disk, which is not mounted any longer, aside for a later run

@@ -53,6 +53,10 @@ func TestKeptDisk(t *testing.T) {
 	if _, err := os.Stat(string(kept)); err == nil {
 		t.Error("the files of a run that was cancelled are kept")
 	}
+	gang := &pb.StartAlloc{Alloc: order.Alloc, KeepDisk: true, Allocation: []*pb.NodeAllocation{{}, {}}}
+	if !keeps(gang, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_CANCELLED}) || keeps(gang, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_RECLAIMED}) {
+		t.Error("of a job on several nodes whose end was decided on another")
+	}
 	if err := second.KeepDisk(order, done, state); err != nil {
 		t.Fatal(err)
 	}
