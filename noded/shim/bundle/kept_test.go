@@ -60,6 +60,23 @@ func TestKeptDisk(t *testing.T) {
 	if err := second.KeepDisk(order, done, state); err != nil {
 		t.Fatal(err)
 	}
+	died := &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}
+	put(t, first.Path(DiskFile), "half")
+	if err := first.KeepDisk(order, died, state); err != nil {
+		t.Fatal(err)
+	}
+	part := PartOf(state, 7)
+	for _, age := range []time.Duration{0, partAge + time.Second} {
+		if err := os.Chtimes(string(part), time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := TidyKept(state, func(uint32) bool { return true }, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(string(part)); (err == nil) != (age == 0) {
+			t.Errorf("what came of a run that was interrupted, %v ago: %v", age, err)
+		}
+	}
 	put(t, filepath.Join(state, StagedDir, "another boot", "9", DiskFile), "old")
 	for _, c := range []struct {
 		needed bool
@@ -95,6 +112,17 @@ func TestWhatIsKept(t *testing.T) {
 	} {
 		if got := keeps(c.order, c.result); got != c.want {
 			t.Errorf("%d: %t", i, got)
+		}
+	}
+	died := &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}
+	gangIn := &pb.StartAlloc{KeepDisk: true, Stages: true, Allocation: []*pb.NodeAllocation{{}, {}}}
+	for i, c := range []struct {
+		order  *pb.StartAlloc
+		result *pb.AllocEnded
+		want   bool
+	}{{in, died, true}, {in, failed, false}, {in, cancelled, false}, {gangIn, cancelled, true}, {run, died, false}, {out, died, false}} {
+		if got := keepsPart(c.order, c.result); got != c.want {
+			t.Errorf("part %d: %t", i, got)
 		}
 	}
 }
