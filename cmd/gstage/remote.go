@@ -121,7 +121,11 @@ type waitError struct {
 // takes.
 func (c *copier) download(ctx context.Context, from remote, file *os.File, wanted string) error {
 	sum := sha256.New()
-	at, err := io.Copy(sum, file)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	at, err := io.Copy(sum, io.LimitReader(file, info.Size()))
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // A run that was killed in the middle of a file leaves what came of it, and beside it what
-// tells whether the source is still the same. The next run of the job that has the same
-// disk, or the same folder, goes on from there.
+// tells whether the source is still the same. The next run on this machine that has the
+// same disk, or the same folder, goes on from there.
 
 // markSuffix follows the name of a file that comes.
 const markSuffix = partSuffix + "-mark"
@@ -24,7 +25,16 @@ type origin struct {
 	URL    string `json:"url"`
 	Mark   string `json:"mark"` // that tells whether it has changed
 	Length int64  `json:"length"`
-	Sum    string `json:"sum"` // that the server told
+	Sum    string `json:"sum"`  // that the server told
+	Boot   string `json:"boot"` // of the machine: after a crash not all of a part need be on the disk
+}
+
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
 }
 
 // continueInto is makeInto of a file of which a part may be there. Without one it is empty.
@@ -75,12 +85,12 @@ func (f *into) note(o origin) {
 
 // origin is what comes of a server now.
 func (f *webFile) origin() origin {
-	return origin{URL: f.url.String(), Mark: f.mark, Length: f.length, Sum: f.says}
+	return origin{URL: f.url.String(), Mark: f.mark, Length: f.length, Sum: f.says, Boot: bootID()}
 }
 
 // recall has a part count, if it is of this file.
 func (f *webFile) recall(o origin) bool {
-	if o.Mark == "" || o.URL != f.url.String() {
+	if o.Mark == "" || o.URL != f.url.String() || o.Boot == "" || o.Boot != bootID() {
 		return false
 	}
 	f.mark, f.length, f.says = o.Mark, o.Length, o.Sum
