@@ -202,6 +202,11 @@ func (a *agent) pullContainerImage(ctx context.Context, cache *roots.Cache, s *b
 		return nil, err
 	}
 	defer root.Close()
+	if order.Keep {
+		if err := cache.Lease(root); err != nil {
+			return nil, err
+		}
+	}
 	h, err := cache.Find(root.Digest)
 	if err != nil {
 		return nil, err

@@ -92,8 +92,9 @@ func pullAhead(s *bundle.Settings, order *pb.StartAlloc) error {
 	cache := prepare.Roots(s)
 	cache.Log = slog.Default()
 	root, err := cache.Root(context.Background(), prepare.RootUser(order), named, func(string) {})
-	if err == nil {
-		root.Close()
+	if err != nil {
+		return err
 	}
-	return err
+	defer root.Close()
+	return cache.Lease(root)
 }

@@ -191,6 +191,7 @@ func (f *into) finish(err error) error {
 	if err != nil {
 		_ = f.root.Remove(f.name + partSuffix)
 	}
+	_ = f.root.Remove(f.name + markSuffix)
 	return err
 }
 

@@ -3,6 +3,8 @@
 // the job's user and in the job's network, with the job's limits: it can do what the job
 // can, and nothing else. Nobody needs to type it.
 //
+// On several nodes each runs it, with what that node has to copy.
+//
 //	gstage SOURCE TARGET ...  one of the two is http://, https:// or s3://, the other a path
 package main
 

@@ -56,11 +56,13 @@ func (c *copier) fetch(ctx context.Context, one spec.Staging) error {
 	if hasSum(root, name, wantedSum(u)) {
 		return nil
 	}
-	f, err := makeInto(root, name)
+	from := newWebFile(u)
+	f, err := continueInto(root, name, from)
 	if err != nil {
 		return err
 	}
-	return f.finish(c.download(ctx, newWebFile(u), f.part, wantedSum(u)))
+	from.begun = func() { f.note(from.origin()) }
+	return f.finish(c.download(ctx, from, f.part, wantedSum(u)))
 }
 
 // hasSum reports whether a file is there with the sum that the user says: of a run that was
@@ -115,13 +117,23 @@ type waitError struct {
 	pause time.Duration
 }
 
-// download reads all of a file, over as many connections as that takes.
+// download reads all of a file behind what is there of it, over as many connections as that
+// takes.
 func (c *copier) download(ctx context.Context, from remote, file *os.File, wanted string) error {
-	sum, at := sha256.New(), int64(0)
+	sum := sha256.New()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	at, err := io.Copy(sum, io.LimitReader(file, info.Size()))
+	if err != nil {
+		return err
+	}
 	pause := newPause()
 	for last := time.Now(); ; {
 		w := &arriving{file: file, sum: sum, tell: func(n int64) { c.progress(from.name(), at+n, from.size()) }}
-		whole, err := from.read(ctx, w, at)
+		var whole bool
+		whole, err = from.read(ctx, w, at)
 		at += w.done
 		if w.done > 0 {
 			last = time.Now()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,6 +110,74 @@ func TestConnectionsThatBreak(t *testing.T) {
 	changed = true
 	newTest(nil).mustCopy(t, in(server.URL+"/f", target))
 	mustHave(t, target, other)
+}
+
+// TestKilledInTheMiddle: a run goes on with what an earlier one left that was killed, if the
+// source is still the same, and a mark that somebody else wrote does no harm.
+func TestKilledInTheMiddle(t *testing.T) {
+	data := noise(300_000)
+	var sent atomic.Int64
+	tag := `"one"`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", tag)
+		http.ServeContent(&cut{ResponseWriter: w, left: 1 << 30, sent: &sent}, r, "f", time.Time{}, bytes.NewReader(data))
+	}))
+	defer server.Close()
+	url := server.URL + "/f"
+	mark := func(o origin) []byte {
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	same := origin{URL: url, Mark: tag, Length: 300_000, Boot: bootID()}
+	other := func(change func(*origin)) []byte {
+		o := same
+		change(&o)
+		return mark(o)
+	}
+	for name, c := range map[string]struct {
+		mark []byte
+		part []byte
+		sent int64
+	}{
+		"a part":          {mark(same), data[:200_000], 100_000},
+		"all of it":       {mark(same), data, 0},
+		"none of it":      {mark(same), nil, 300_000},
+		"too much":        {mark(same), noise(300_001), 300_000},
+		"another version": {other(func(o *origin) { o.Mark = `"zero"` }), noise(200_000), -1},
+		"another boot":    {other(func(o *origin) { o.Boot = "another" }), data[:200_000], 300_000},
+		"another file":    {other(func(o *origin) { o.URL += "2" }), noise(200_000), 300_000},
+		"no mark":         {nil, noise(200_000), 300_000},
+		"no JSON":         {[]byte("{"), noise(200_000), 300_000},
+		"a large mark":    {bytes.Repeat([]byte("{"), mostMark+1), noise(200_000), 300_000},
+	} {
+		dir := t.TempDir()
+		if c.part != nil {
+			write(t, dir+"/f"+partSuffix, c.part)
+		}
+		if c.mark != nil {
+			write(t, dir+"/f"+markSuffix, c.mark)
+		}
+		sent.Store(0)
+		newTest(nil).mustCopy(t, in(url, dir+"/f"))
+		mustHave(t, dir+"/f", data)
+		if c.sent >= 0 && sent.Load() != c.sent { // one that has changed begins twice
+			t.Errorf("%s: %d bytes were sent, and not %d", name, sent.Load(), c.sent)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("%s: %v, %v", name, left, err)
+		}
+	}
+	dir := t.TempDir() // a part that is not of the source is found out by its sum
+	write(t, dir+"/f"+partSuffix, make([]byte, 200_000))
+	write(t, dir+"/f"+markSuffix, mark(same))
+	if err := newTest(nil).copy(context.Background(), in(url+"#sha256="+sumOf(data), dir+"/f")); err == nil || !strings.Contains(err.Error(), "its SHA-256 is wrong") {
+		t.Error(err)
+	}
+	newTest(nil).mustCopy(t, in(url+"#sha256="+sumOf(data), dir+"/f"))
+	mustHave(t, dir+"/f", data)
 }
 
 type cut struct {

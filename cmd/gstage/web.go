@@ -47,6 +47,7 @@ type webFile struct {
 	mark   string // that tells whether it has changed; "" = the server has none
 	length int64
 	says   string
+	begun  func() // called when it is known which file it is; nil = nobody cares
 }
 
 func newWebFile(u *url.URL) *webFile {
@@ -61,6 +62,9 @@ func (f *webFile) sum() string  { return f.says }
 
 // read implements remote.
 func (f *webFile) read(ctx context.Context, into io.Writer, at int64) (bool, error) {
+	if at > 0 && at == f.length && f.mark != "" {
+		return true, nil // it was killed before it had its name
+	}
 	if at > 0 && f.mark == "" {
 		return false, errAgain // nobody knows whether it is the same file
 	}
@@ -109,6 +113,9 @@ func (f *webFile) accept(answer *http.Response, at int64) error {
 	f.length, f.mark, f.says = answer.ContentLength, mark(answer.Header), digestOf(answer.Header)
 	if f.length < 0 && answer.ProtoMajor < 2 && len(answer.TransferEncoding) == 0 && f.says == "" {
 		return final("the server does not say how long it is, so nobody would see that its end is missing: use another server")
+	}
+	if f.begun != nil {
+		f.begun()
 	}
 	return nil
 }

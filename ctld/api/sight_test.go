@@ -47,7 +47,7 @@ var (
 	private = map[string]string{
 		"Job": `reason_detail`, "JobSpec": `script arguments umask mounts staging image container mail_types mail_user`, "ContainerOptions": `work_directory environment entrypoint no_home`, "Identity": `groups home shell`,
 		"JobSaved": `checkpointable_reason failed undone`, "MoveTry": `reason`, "MoveFailure": `reason`, "SavedImage": `digest`, "SavedAlloc": `digest`,
-		"Mount": `source target read_only`, "Staging": `source target out`,
+		"Mount": `source target read_only`, "Staging": `source target out once`,
 	}
 	secret = map[string]string{"JobSpec": `environment export_option`}
 )

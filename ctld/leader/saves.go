@@ -256,6 +256,8 @@ func orderSave(s *session.Session, alloc session.Alloc, wanted state.WantedAlloc
 // for a saved job that waits, where it can resume.
 func (l *Leader) OverlaySaved(job *state.Job, overlay *state.Overlay) {
 	switch job.Phase {
+	case state.Ending:
+		overlay.Preparing = l.preparing(job) // nodes still copy files
 	case state.Running:
 		view, now := l.cluster.View(), time.Now()
 		overlay.IntervalS = uint32(intervalOf(view, job, now).Seconds())
@@ -307,18 +309,29 @@ func (l *Leader) preparing(job *state.Job) string {
 	if !job.Configuring() && !job.Stages() {
 		return ""
 	}
+	text, told := "", 0
 	for i := range job.Run.Allocs {
 		node := job.Run.Allocs[i].Node
 		s := l.sessions.Get(node)
-		if s == nil {
+		if s == nil || job.Run.Allocs[i].Released {
 			continue
 		}
-		if c := s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch}); c.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED && c.Reason != "" {
-			return "node " + node + ": " + c.Reason
+		c := s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch})
+		if c.Checkpointable != pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED || c.Reason == "" {
+			continue
+		}
+		if told++; told > mostTold {
+			return join(text, "and others")
+		}
+		if text = join(text, "node "+node+": "+c.Reason); !job.Stages() {
+			return text
 		}
 	}
-	return ""
+	return text
 }
+
+// mostTold is of how many nodes of a job it is told how far the copying of files is.
+const mostTold = 8
 
 var checkpointableWords = map[pb.Checkpointable]string{
 	pb.Checkpointable_CHECKPOINTABLE_YES: "YES", pb.Checkpointable_CHECKPOINTABLE_LIKELY: "LIKELY",

@@ -68,17 +68,17 @@ func (s *State) allocEnded(report *AllocReport) {
 	next, alloc := job.withAlloc(report.Node)
 	alloc.Released = true
 	next.keepSteps(alloc, report.Steps)
-	if report.Cause == pb.EndCause_END_CAUSE_EXITED && report.Node == job.Run.BatchHost() {
+	if report.Cause == pb.EndCause_END_CAUSE_EXITED && (report.Node == job.Run.BatchHost() || job.stages()) {
 		alloc.Ready = true // a short script may be over before its start is told
 	}
 	ready := alloc.Ready
 	if !ready {
 		next.avoid(report, s.timeMS)
 	}
-	if job.End != nil {
+	if !stood && job.stages() {
+		end = next.copied(report) // its exit status is none of the user's script
+	} else if job.End != nil {
 		end = *job.End
-	} else if !stood && job.stages() {
-		end = decideEnd(job, report) // its exit status is none of the user's script
 	} else if !stood {
 		end = savedExit(job, report, s.policy.requeueExit(job, report, decideEnd(job, report)))
 	}

@@ -29,6 +29,9 @@ func (c CancelJobs) apply(s *State, result *Result) {
 			next.Saved = job.Saved.over()
 		case job.Phase == Running:
 			next.decided(&end)
+		case job.copies():
+			end.PeakMemoryBytes, end.CPUNS = job.End.PeakMemoryBytes, job.End.CPUNS
+			next.stopCopies()
 		case job.Phase == Ending && job.End.Requeue:
 			// What was reported so far stays; only what follows differs.
 			end.ExitCode, end.ExitSignal = job.End.ExitCode, job.End.ExitSignal

@@ -155,6 +155,8 @@ func (d *dialogue) play(line string) string {
 		return d.images()
 	case "staged":
 		return d.staged()
+	case "copies":
+		return d.copies(a.words[0], a.words[1])
 	case "needed":
 		return d.needed()
 	case "losses":

@@ -15,7 +15,7 @@ var gangNetworks = netip.MustParsePrefix("198.18.0.0/15")
 
 // HasNetwork reports whether the present run has a network between its nodes.
 func (j *Job) HasNetwork() bool {
-	return j.IsGang() && j.networkNow() == pb.Network_NETWORK_PRIVATE
+	return j.IsGang() && !j.stages() && j.networkNow() == pb.Network_NETWORK_PRIVATE
 }
 
 // network is the range of addresses of a job's network, the same in each of its runs.

@@ -107,8 +107,8 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if len(order.Allocs) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")
 	}
-	if job.Staged != nil && len(order.Allocs) > 1 {
-		return nil, nil, fmt.Errorf("job %d has files to stage, and is placed on %d nodes", job.ID, len(order.Allocs))
+	if err := job.checkStagedNodes(len(order.Allocs)); err != nil {
+		return nil, nil, err
 	}
 	for i := range order.Allocs {
 		if i > 0 && order.Allocs[i-1].Node >= order.Allocs[i].Node {
@@ -156,7 +156,7 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 	case job.stages() && len(order.Devices) > 0:
 		return Alloc{}, fmt.Errorf("job %d copies files, for which it gets no GPUs", job.ID)
 	case job.pinnedOff(order.Node):
-		return Alloc{}, fmt.Errorf("the files of job %d are on node %s", job.ID, job.Staged.Node)
+		return Alloc{}, fmt.Errorf("the files of job %d are on %s", job.ID, nodesText(job.Staged.Nodes))
 	case s.keptFrom(job, node):
 		return Alloc{}, fmt.Errorf("node %s is reclaimed by its owner", order.Node)
 	case !partition.Has(order.Node):

@@ -44,7 +44,7 @@ func (v *View) PullFirst(job *Job, node string) *pb.TendImages {
 	asked := specMessage(job, JobDetail{Environment: true})
 	order := &pb.TendImages{
 		Verb: pb.ImagesVerb_IMAGES_VERB_PULL, Image: asked.GetImage(), User: ownerMessage(job.Owner()),
-		Rules: v.ImageRules(), OwnerRules: v.imageRulesOn(job, node),
+		Rules: v.ImageRules(), OwnerRules: v.imageRulesOn(job, node), Keep: true,
 	}
 	for _, variable := range asked.GetEnvironment() {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains(spec.RegistryVariables, name) {

@@ -56,7 +56,7 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 			if job.stagesOut() {
 				return nil, WrongState, "its results are being staged out: wait until they are, or cancel it"
 			}
-			if job.Staged.waitsFor() != "" {
+			if job.Staged.waitsFor() != nil {
 				next := *job
 				next.Staged = job.Spec.firstStage()
 				return &next, OK, ""
@@ -74,6 +74,12 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 			next.decided(&End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Held: held, SpecialExit: c.SpecialExit, Detail: detail, StartOver: len(job.Images()) > 0})
 			return &next, OK, ""
 		case Ending:
+			if job.copies() && job.stagesIn() {
+				next := *job
+				next.decided(&End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Held: held, SpecialExit: c.SpecialExit, Detail: detail})
+				next.stopCopies()
+				return &next, OK, ""
+			}
 			if job.End.Requeue {
 				return nil, AlreadyDone, ""
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -70,8 +71,8 @@ type shapeFor struct {
 	shape   int
 	rules   [nodeRules]*nodesFor
 	avoided string
-	stages  bool   // it only copies files
-	pinned  string // the node that has its files; "" = none
+	copies  uint32 // nodes on which it only copies files; 0 = it is the job's own run
+	among   string // the nodes that have its files; "" = any may be
 }
 
 func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
@@ -113,14 +114,24 @@ func (a *schedNodesFor) fill(snapshot *sched.Snapshot, index *schedIndex, job *J
 	if len(avoided) > 0 {
 		key.avoided = fmt.Sprint(avoided)
 	}
-	key.stages, key.pinned = job.stages(), job.Staged.waitsFor()
-	if all && len(avoided) == 0 && !key.stages && key.pinned == "" {
+	among, copies := a.stagedAt(job)
+	key.copies, key.among = copies, strings.Join(among, ",")
+	if all && len(avoided) == 0 && copies == 0 && among == nil {
 		return
 	}
 	at, known := a.shapes[key]
 	if !known {
 		at = len(snapshot.Shapes)
-		snapshot.Shapes = append(snapshot.Shapes, shapeWithin(snapshot.Shapes[out.Shape], &key, avoided, index))
+		shape := shapeWithin(snapshot.Shapes[out.Shape], &key, avoided, index)
+		if copies > 1 && among == nil {
+			shape.Request.AmongNodes = a.gangNodes(job.Spec.Partitions, shape.Request)
+		} else if among != nil {
+			shape.Request.AmongNodes = among
+		}
+		if copies > 0 {
+			shape.Request = stagingRequest(&shape.Request, copies)
+		}
+		snapshot.Shapes = append(snapshot.Shapes, shape)
 		a.shapes[key] = at
 	}
 	out.Shape = at
@@ -144,12 +155,6 @@ func shapeWithin(shape sched.Shape, key *shapeFor, never []string, index *schedI
 	})
 	shape.Request.ExcludedNodes = union(shape.Request.ExcludedNodes, never)
 	shape.Request.GuestOn = guest
-	if key.pinned != "" {
-		shape.Request.AmongNodes = []string{key.pinned}
-	}
-	if key.stages {
-		shape.Request = stagingRequest(&shape.Request)
-	}
 	return shape
 }
 

@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // A job whose files are staged has up to three runs: one that copies them in, on one CPU
-// and without GPUs; the job's own, on the same node; and one that copies its results out,
-// again without GPUs. Between them the job waits like any other, and its node keeps its
-// disk. Each run is placed, reported and ended as all are, so nothing else knows of this.
-// To users the first is a wait, with Slurm's reason for it, and the last is STAGE_OUT.
+// of each node and without GPUs; the job's own, on the same nodes; and one that copies its
+// results out, again without GPUs. Between them the job waits like any other, and its nodes
+// keep its disks. Each run is placed and reported as all are, and ends when all its nodes
+// have copied: see copied.go. To users the first is a wait, with Slurm's reason for it, and
+// the last is STAGE_OUT.
 
 // Stage is which of the runs a job waits for or has. Numbers are persisted: append only.
 type Stage uint8
@@ -27,11 +27,16 @@ const (
 // Staged is how far a job is with its stages. A stored one is never changed.
 type Staged struct {
 	Stage Stage `cbor:"1,keyasint"`
-	// Node has the job's disk, while the job waits; "" = none has it.
-	Node string `cbor:"2,keyasint,omitempty"`
+	// Nodes have the job's disks, ascending; with StageOut those from which results are not
+	// away. nil = none has.
+	Nodes []string `cbor:"2,keyasint,omitempty"`
 	// Run and End are the job's own, with StageOut.
 	Run *Run `cbor:"3,keyasint,omitempty"`
 	End *End `cbor:"4,keyasint,omitempty"`
+	// Copies: some nodes of the present run are over, and the others still copy.
+	Copies bool `cbor:"5,keyasint,omitempty"`
+	// Failed says which results did not go, and why; with StageOut.
+	Failed string `cbor:"6,keyasint,omitempty"`
 }
 
 // Staging is one copy.
@@ -39,6 +44,7 @@ type Staging struct {
 	Source string `cbor:"1,keyasint"`
 	Target string `cbor:"2,keyasint"`
 	Out    bool   `cbor:"3,keyasint,omitempty"`
+	Once   bool   `cbor:"4,keyasint,omitempty"`
 }
 
 // has reports whether files are staged out, or in.
@@ -70,73 +76,101 @@ func (j *Job) stagesOut() bool {
 
 // stagesIn reports whether the job's files come, and it has not begun for users.
 func (j *Job) stagesIn() bool {
-	return j.Stages() && j.Staged.Stage == StageIn && (j.End == nil || j.End.Requeue)
+	return j.Stages() && j.Staged.Stage == StageIn && (j.End == nil || j.End.Requeue || j.copies())
 }
 
-// waitsFor is the node that a waiting job has to run on, because it has its files; "" =
-// there is none.
-func (s *Staged) waitsFor() string {
+// waitsFor are the nodes on which a waiting job has to run, because they have its files, or
+// its results; nil = there are none.
+func (s *Staged) waitsFor() []string {
 	if s == nil {
-		return ""
+		return nil
 	}
-	return s.Node
+	return s.Nodes
 }
 
-// pinnedOff reports whether a job may not have a node because its files are on another. A job
+// pinnedOff reports whether a job may not have a node because its files are on others. A job
 // that runs with its files takes them along, in its image.
 func (j *Job) pinnedOff(node string) bool {
 	moves := j.Phase != Waiting && j.Staged != nil && j.Staged.Stage == StageRun
-	return j.Staged.waitsFor() != "" && j.Staged.Node != node && !moves
+	return j.Staged.waitsFor() != nil && !slices.Contains(j.Staged.Nodes, node) && !moves
+}
+
+// checkStagedNodes says why a run of the job cannot be on so many nodes. Results may go from
+// some of the nodes that have them, while others are away.
+func (j *Job) checkStagedNodes(count int) error {
+	if j.Staged == nil || j.Staged.Stage == StageOut {
+		return nil
+	}
+	if want := int(j.Spec.MinNodes); count != want {
+		return fmt.Errorf("job %d has files to stage to %d nodes, and is placed on %d", j.ID, want, count)
+	}
+	return nil
 }
 
 // nextStage is what becomes of a job after a run of it, whose last allocation is released:
 // it waits again for the next stage, or is over as the answer says, or as its run says if
 // that is nil.
 func (s *State) nextStage(job *Job) (next *Job, again bool) {
-	if job.Staged == nil || job.End.Requeue {
+	switch {
+	case job.Staged == nil:
+		return nil, false
+	case job.Staged.Stage == StageOut:
+		return s.afterStageOut(job)
+	case job.End.Requeue:
 		return nil, false
 	}
 	switch done := job.End.State == pb.JobState_JOB_STATE_COMPLETED; {
 	case job.Staged.Stage == StageIn && done:
-		return s.awaitStage(job, &Staged{Stage: StageRun, Node: job.Run.BatchHost()}), true
+		return s.awaitStage(job, &Staged{Stage: StageRun, Nodes: job.Run.nodes()}), true
 	case job.Staged.Stage == StageIn:
-		return job.stagingFailed("stage-in", job.End), false
-	case job.Staged.Stage == StageRun && job.Spec.has(true) && !job.End.Cancelled:
+		return job.stagingFailed("stage-in", whyNotCopied(job.End), job.End), false
+	case job.Spec.has(true) && !job.End.Cancelled:
 		end := *job.End
 		end.EndMS = s.timeMS
-		return s.awaitStage(job, &Staged{Stage: StageOut, Node: job.Run.BatchHost(), Run: job.Run, End: &end}), true
-	case job.Staged.Stage == StageRun:
+		return s.awaitStage(job, &Staged{Stage: StageOut, Nodes: job.Run.nodes(), Run: job.Run, End: &end}), true
+	}
+	return nil, false
+}
+
+// afterStageOut is nextStage of a job whose results went, or did not.
+func (s *State) afterStageOut(job *Job) (next *Job, again bool) {
+	staged := job.Staged
+	switch {
+	case job.End.Cancelled:
+		end := *job.End
+		return job.over(&end), false
+	case len(staged.Nodes) > 0 && job.End.Requeue:
 		return nil, false
-	case done:
-		over := *job
-		over.End = job.Staged.End
-		return &over, false
+	case len(staged.Nodes) > 0: // some were away
+		rest := *staged
+		rest.Copies = false
+		return s.awaitStage(job, &rest), true
+	case staged.Failed == "":
+		return job.over(staged.End), false
+	case staged.End.State == pb.JobState_JOB_STATE_COMPLETED:
+		return job.stagingFailed("stage-out", staged.Failed, staged.End), false
 	}
-	end := *job.Staged.End
-	if !job.End.Cancelled && end.State != pb.JobState_JOB_STATE_COMPLETED {
-		end.Detail = clip(joinSentences(end.Detail, "stage-out failed: "+job.End.Detail), MaxTextBytes)
-		over := *job
-		over.End = &end
-		return &over, false
-	}
-	return job.stagingFailed("stage-out", &end), false
+	end := *staged.End
+	end.Detail = clip(joinSentences(end.Detail, "stage-out failed: "+staged.Failed), MaxTextBytes)
+	return job.over(&end), false
+}
+
+func (j *Job) over(end *End) *Job {
+	next := *j
+	next.End = end
+	return &next
 }
 
 // stagingFailed is a job that is over because its files were not copied by its run.
-func (j *Job) stagingFailed(what string, end *End) *Job {
+func (j *Job) stagingFailed(what, why string, end *End) *Job {
 	if j.End.Cancelled {
 		return j
 	}
-	next, failed := *j, *end
+	failed := *end
 	failed.State, failed.Reason = pb.JobState_JOB_STATE_FAILED, ReasonBurstBufferOperation
 	failed.ExitCode, failed.ExitSignal = 0, 0 // it is that of no script of the user's
-	why := j.End.Detail
-	if why == "" {
-		why = "it ended as " + spec.StateName(j.End.State)
-	}
 	failed.Detail = clip(what+" failed: "+why, MaxTextBytes)
-	next.End = &failed
-	return &next
+	return j.over(&failed)
 }
 
 // awaitStage is a job that waits for its next stage. It keeps its age.
@@ -161,7 +195,9 @@ func (s *State) awaitStage(job *Job, stage *Staged) *Job {
 func (j *Job) stagedAgain(next *Job) *Staged {
 	switch {
 	case j.stagesOut():
-		return j.Staged
+		rest := *j.Staged
+		rest.Copies = false
+		return &rest
 	case j.Staged != nil && j.Staged.Stage == StageRun && len(next.Images()) > 0:
 		return &Staged{Stage: StageRun}
 	}
@@ -207,15 +243,22 @@ func (t *tables) StagedJobs() map[string][]uint32 {
 	kept := make(map[string][]uint32)
 	t.staged.Scan(func(id uint32, _ struct{}) bool {
 		job, _ := t.live.Get(id)
-		switch {
-		case job.HoldsNodes():
-			kept[job.Run.BatchHost()] = append(kept[job.Run.BatchHost()], id)
-		case job.Staged.Node != "":
-			kept[job.Staged.Node] = append(kept[job.Staged.Node], id)
+		for _, node := range job.diskNodes() {
+			kept[node] = append(kept[node], id)
 		}
 		return true
 	})
 	return kept
+}
+
+// diskNodes are the nodes that have a disk of the job, or will, ascending.
+func (j *Job) diskNodes() []string {
+	if !j.HoldsNodes() {
+		return j.Staged.Nodes
+	}
+	nodes := slices.Concat(j.Staged.Nodes, j.Run.nodes())
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }
 
 // checkStaged says what is wrong with a job's stages.
@@ -232,10 +275,19 @@ func checkStaged(job *Job) error {
 		return wrong("has a stage and nothing to stage")
 	case (staged.Stage == StageOut) != (staged.Run != nil && staged.End != nil):
 		return wrong("stages results out of a run that it did not have")
-	case staged.Stage == StageIn && staged.Node != "", staged.Stage == StageOut && staged.Node == "":
-		return wrong("its disk is nowhere, or where it cannot be")
-	case job.stages() && job.HoldsNodes() && len(job.Run.Allocs[0].Devices) > 0:
-		return wrong("copies files and has GPUs")
+	case staged.Stage == StageIn && staged.Nodes != nil, staged.Stage == StageOut && len(staged.Nodes) == 0 && !job.HoldsNodes():
+		return wrong("its disks are nowhere, or where they cannot be")
+	case !slices.IsSorted(staged.Nodes), staged.Stage == StageRun && staged.Nodes != nil && len(staged.Nodes) != int(job.Spec.MinNodes):
+		return wrong("its disks are not on as many nodes as it has")
+	case staged.Copies && (job.Phase != Ending || staged.Stage == StageRun), staged.Failed != "" && staged.Stage != StageOut:
+		return wrong("still copies, and does not")
+	case !job.stages() || !job.HoldsNodes():
+		return nil
+	}
+	for i := range job.Run.Allocs {
+		if len(job.Run.Allocs[i].Devices) > 0 {
+			return wrong("copies files and has GPUs")
+		}
 	}
 	return nil
 }

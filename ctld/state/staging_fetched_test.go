@@ -20,7 +20,7 @@ func TestResultsHaveTimeToBeFetched(t *testing.T) {
 		{StageOut, "s3://bucket/r", 60, 60},
 		{StageIn, "submit://login/home/ann/r", 60, 60},
 	} {
-		job := &Job{Spec: &Spec{Staging: []Staging{{Source: "http://h/f", Target: "/tmp/f"}, {Source: "/tmp/r", Target: c.target, Out: true}}}, Run: &Run{}, Staged: &Staged{Stage: c.stage, Node: "n1"}}
+		job := &Job{Spec: &Spec{Staging: []Staging{{Source: "http://h/f", Target: "/tmp/f"}, {Source: "/tmp/r", Target: c.target, Out: true}}}, Run: &Run{}, Staged: &Staged{Stage: c.stage, Nodes: []string{"n1"}, Run: &Run{}}}
 		order := &pb.StartAlloc{Spec: &pb.JobSpec{}, TimeLimitS: c.limit}
 		job.fillStaging(order)
 		if order.TimeLimitS != c.want {

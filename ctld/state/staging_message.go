@@ -19,7 +19,7 @@ func checkStaging(asked *pb.JobSpec) error {
 		return nil
 	}
 	for _, s := range asked.GetStaging() {
-		if err := spec.CheckStaging(spec.Staging{Source: s.GetSource(), Target: s.GetTarget(), Out: s.GetOut()}); err != nil {
+		if err := spec.CheckStaging(spec.Staging{Source: s.GetSource(), Target: s.GetTarget(), Out: s.GetOut(), Once: s.GetOnce()}); err != nil {
 			return fmt.Errorf("staging: %w", err)
 		}
 	}
@@ -34,27 +34,43 @@ func checkStaging(asked *pb.JobSpec) error {
 	return nil
 }
 
-// checkStagingNodes has a job with files to stage on one node.
+// checkStagingNodes has a job with files to stage on a number of nodes that is known before
+// it runs, because its files come to all of them first. It is one if the job does not say.
 func (s *Spec) checkStagingNodes() *Refusal {
 	if len(s.Staging) == 0 {
 		return nil
 	}
-	if s.MinNodes > 1 || s.MaxNodes > 1 {
-		return refuse(Invalid, "--stage-in and --stage-out are for jobs on one node: type --nodes=1, or copy files in the script")
+	s.MinNodes = max(s.MinNodes, 1)
+	if s.MaxNodes > s.MinNodes {
+		return refuse(Invalid, "--stage-in and --stage-out are for jobs on a number of nodes that is known beforehand: type --nodes=%d", s.MinNodes)
 	}
-	s.MinNodes, s.MaxNodes = 1, 1
+	s.MaxNodes = s.MinNodes
+	for _, one := range s.Staging {
+		switch _, _, here := one.words().Here(); {
+		case s.MinNodes == 1 || !here || !one.words().EachNode():
+		case one.Out:
+			return refuse(Invalid, "--stage-out: the host on which you submit gets results of the job's first node: leave out %%N and %%n, or let them go to a web server, into a bucket or into a shared folder")
+		default:
+			return refuse(Invalid, "--stage-in: from the host on which you submit files come to the job's first node: type once:here:FILE:TARGET with a target in a folder that the nodes share, or put it on a web server or into a bucket")
+		}
+	}
 	return nil
+}
+
+// words is the copy as the languages of options know it.
+func (s Staging) words() spec.Staging {
+	return spec.Staging{Source: s.Source, Target: s.Target, Out: s.Out, Once: s.Once}
 }
 
 func (s *Spec) stagingFromMessage(asked *pb.JobSpec) {
 	for _, one := range asked.GetStaging() {
-		s.Staging = append(s.Staging, Staging{one.GetSource(), one.GetTarget(), one.GetOut()})
+		s.Staging = append(s.Staging, Staging{one.GetSource(), one.GetTarget(), one.GetOut(), one.GetOnce()})
 	}
 }
 
 func (s *Spec) stagingMessage(message *pb.JobSpec) {
 	for _, one := range s.Staging {
-		message.Staging = append(message.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out})
+		message.Staging = append(message.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out, Once: one.Once})
 	}
 }
 
@@ -67,7 +83,9 @@ func (s *Spec) isFetched() bool {
 	return slices.ContainsFunc(s.Staging, func(one Staging) bool { return one.Out && strings.HasPrefix(one.Target, spec.SubmitScheme+"://") })
 }
 
-// stagingScript runs in the job, as its user; its arguments are the copies.
+// stagingScript runs in the job, as its user; its arguments are the copies. On a node that
+// has none to make idleScript runs.
+const idleScript = "#!/bin/sh\n:\n"
 const stagingScript = "#!/bin/sh\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gstage \"$@\"\n"
 
 // fillStaging makes of an order one that copies files, and says which disk is meant.
@@ -76,11 +94,12 @@ func (j *Job) fillStaging(order *pb.StartAlloc) {
 		return
 	}
 	order.KeepDisk = j.stages() || j.Spec.has(true)
-	order.Staged = j.Staged.Node != "" && j.Run.Restore == nil // an image has its own
+	order.Staged = j.Staged.Nodes != nil && j.Run.Restore == nil // an image has its own
 	if !j.stages() {
 		return
 	}
-	order.Stages = true
+	// Each node copies by itself.
+	order.Stages, order.Gang, order.BatchHost = true, false, order.Node
 	if j.Staged.Stage == StageOut && j.Spec.isFetched() {
 		order.TimeLimitS = max(order.TimeLimitS, fetchLimitS)
 	}
@@ -91,11 +110,27 @@ func (j *Job) fillStaging(order *pb.StartAlloc) {
 	if asked.Container != nil {
 		asked.Container.Entrypoint = false
 	}
+	index := j.stagingIndex(order.Node)
 	for _, one := range j.Spec.Staging {
-		if one.Out == (j.Staged.Stage == StageOut) {
-			asked.Arguments = append(asked.Arguments, one.Source, one.Target)
+		if one.Out != (j.Staged.Stage == StageOut) {
+			continue
+		}
+		if copied, makes := one.words().On(order.Node, index); makes {
+			asked.Arguments = append(asked.Arguments, copied.Source, copied.Target)
 		}
 	}
+	if len(asked.Arguments) == 0 {
+		asked.Script = []byte(idleScript)
+	}
+}
+
+// stagingIndex is that of a node in the job's own run.
+func (j *Job) stagingIndex(node string) int {
+	run := j.Run
+	if j.Staged.Stage == StageOut {
+		run = j.Staged.Run
+	}
+	return slices.Index(run.nodes(), node)
 }
 
 // Slurm's words for waits of this kind.
@@ -111,7 +146,7 @@ func (t *tables) fillStaged(message *pb.Job, job *Job, overlay Overlay) {
 	}
 	running, on := job.Stages(), ""
 	if job.Run != nil {
-		on = "on " + job.Run.BatchHost()
+		on = "on " + spec.FormatHostList(job.Run.nodes())
 	}
 	if job.stages() {
 		message.Configuring, message.Completing = false, false
@@ -121,25 +156,42 @@ func (t *tables) fillStaged(message *pb.Job, job *Job, overlay Overlay) {
 		message.Reason, message.ReasonDetail = reasonStageIn, joinSentences("its files come "+on, overlay.Preparing)
 	case stage == StageIn && job.Phase == Waiting && job.Held == sched.NotHeld && slices.Contains([]string{"Resources", "Priority", "None"}, message.Reason):
 		message.Reason, message.ReasonDetail = reasonStageSpace, joinSentences("its files are to be staged in", message.ReasonDetail)
-	case stage == StageRun && job.Phase == Waiting && job.Staged.Node != "":
-		message.ReasonDetail = joinSentences(message.ReasonDetail, t.stagedOn(job, "its files are on node ", fmt.Sprintf("gcontrol requeue %d stages them in on another", job.ID)))
+	case stage == StageRun && job.Phase == Waiting && job.Staged.Nodes != nil:
+		message.ReasonDetail = joinSentences(message.ReasonDetail, t.stagedOn(job, "its files are on "+nodesText(job.Staged.Nodes), fmt.Sprintf("gcontrol requeue %d stages them in elsewhere", job.ID)))
 	case job.stagesOut():
 		fillRun(message, job.Staged.Run)
 		fillEnd(message, job.Staged.End)
 		message.Reason = job.Staged.End.Reason.String()
-		detail := t.stagedOn(job, "its results wait to be staged out from ", fmt.Sprintf("they wait for it; gcancel %d gives them up", job.ID))
+		detail := t.stagedOn(job, "its results wait to be staged out from "+spec.FormatHostList(job.Staged.Nodes), fmt.Sprintf("they wait for it; gcancel %d gives them up", job.ID))
 		if running {
-			detail = joinSentences("its results are staged out from "+job.Staged.Node, overlay.Preparing)
+			detail = joinSentences("its results are staged out from "+spec.FormatHostList(job.Run.nodes()), overlay.Preparing)
 		}
 		message.ReasonDetail = joinSentences(job.Staged.End.Detail, detail)
 	}
 }
 
-// stagedOn says where the files of a waiting job are, and what helps if that is not there.
+// stagedOn adds to where the files of a waiting job are which of these nodes take no jobs,
+// and what helps.
 func (t *tables) stagedOn(job *Job, text, help string) string {
-	text += job.Staged.Node
-	if node, known := t.nodes.Get(job.Staged.Node); !known || !node.Available() {
-		text += ", which takes no jobs now: " + help
+	var away []string
+	for _, name := range job.Staged.Nodes {
+		if node, known := t.nodes.Get(name); !known || !node.Available() {
+			away = append(away, name)
+		}
 	}
-	return text
+	switch {
+	case len(away) == 0:
+		return text
+	case len(job.Staged.Nodes) == 1:
+		return text + ", which takes no jobs now: " + help
+	}
+	return text + ", and " + spec.FormatHostList(away) + " of these takes no jobs now: " + help
+}
+
+// nodesText names nodes in a sentence.
+func nodesText(names []string) string {
+	if len(names) == 1 {
+		return "node " + names[0]
+	}
+	return "nodes " + spec.FormatHostList(names)
 }

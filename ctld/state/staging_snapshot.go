@@ -1,6 +1,10 @@
 package state
 
 import (
+	"cmp"
+	"slices"
+	"sort"
+
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
@@ -10,10 +14,10 @@ import (
 // stagingMemory is what a run has that copies files.
 const stagingMemory = 256 << 20
 
-// stagingRequest is what a run has that copies the files of a job.
-func stagingRequest(r *place.Request) place.Request {
+// stagingRequest is what a run has that copies the files of a job on a number of nodes.
+func stagingRequest(r *place.Request, nodes uint32) place.Request {
 	return place.Request{
-		MinNodes: 1, MaxNodes: 1, Tasks: 1, CPUsPerTask: 1, MemoryPerNode: stagingMemory, TmpPerNode: r.TmpPerNode,
+		MinNodes: nodes, MaxNodes: nodes, Tasks: nodes, TasksPerNode: 1, CPUsPerTask: 1, MemoryPerNode: stagingMemory, TmpPerNode: r.TmpPerNode,
 		RequiredNodes: r.RequiredNodes, ExcludedNodes: r.ExcludedNodes, AmongNodes: r.AmongNodes, GuestOn: r.GuestOn, Constraint: r.Constraint,
 		ExclusiveUser: r.ExclusiveUser, User: r.User,
 	}
@@ -26,9 +30,9 @@ type staging struct {
 	away map[*Shape][]string // where files do not come of jobs of a shape
 }
 
-// keeps counts the disk that is kept for a waiting job.
+// keeps counts the disks that are kept for a waiting job.
 func (a *staging) keeps(job *Job) {
-	if node := job.Staged.waitsFor(); node != "" {
+	for _, node := range job.Staged.waitsFor() {
 		if a.kept == nil {
 			a.kept = map[string]uint64{}
 		}
@@ -36,12 +40,102 @@ func (a *staging) keeps(job *Job) {
 	}
 }
 
+// stagedAt are the nodes among which the next run of a waiting job has to be, and on how
+// many of them it copies files; nil and 0 = it is like that of any job.
+func (a *staging) stagedAt(job *Job) (among []string, copies uint32) {
+	switch among = job.Staged.waitsFor(); {
+	case !job.stages():
+		return among, 0
+	case job.Staged.Stage == StageIn:
+		return nil, job.Spec.MinNodes
+	}
+	here := slices.DeleteFunc(slices.Clone(among), func(name string) bool {
+		node, known := a.view.nodes.Get(name)
+		return !known || !node.Available()
+	})
+	if len(here) > 0 { // what others have goes when they are back
+		among = here
+	}
+	return among, uint32(len(among))
+}
+
+// gangNodes are the nodes, ascending, to which the files of a job on several nodes come, by
+// the shape in which it waits and what its own run asks for: those that can run it together
+// soonest. It is the nodes that are free for it now, or else of those that come free first
+// as many as it takes. Empty = there are none.
+func (a *staging) gangNodes(partitions []string, request place.Request) []string {
+	request.Switches, request.Contiguous = 0, false
+	for _, name := range partitions {
+		partition, known := a.view.policy.Partition(name)
+		if !known {
+			continue
+		}
+		nodes := a.candidates(partition, &request)
+		if names := fitNames(nodes, request, false); names != nil {
+			return names
+		}
+		// The fewest of the first that will do.
+		most := len(nodes)
+		few := sort.Search(most, func(few int) bool { return fitNames(nodes[:few], request, true) != nil })
+		if few < most || most > 0 && fitNames(nodes, request, true) != nil {
+			return fitNames(nodes[:few], request, true)
+		}
+	}
+	return []string{}
+}
+
+// stagingNode is a node to which files may come.
+type stagingNode struct {
+	node   place.Node
+	freeMS int64 // when the last job on it is over at the latest; 0 = it has none
+}
+
+// candidates are the nodes of a partition to which files may come of a job that asks for
+// this, those first that come free first.
+func (a *staging) candidates(partition *Partition, request *place.Request) []stagingNode {
+	var nodes []stagingNode
+	for node := range a.view.Nodes() {
+		if !partition.Has(node.Name) || !node.Available() || a.isFull(request, node) {
+			continue
+		}
+		one := stagingNode{node: schedNode(node)}
+		for job := range a.view.JobsOn(node.Name) {
+			one.freeMS = max(one.freeMS, job.Run.StartMS+int64(job.TimeLimitS())*1000)
+		}
+		nodes = append(nodes, one)
+	}
+	slices.SortStableFunc(nodes, func(a, b stagingNode) int { return cmp.Compare(a.freeMS, b.freeMS) })
+	return nodes
+}
+
+// fitNames are the nodes, ascending, on which a request fits, now or when they are idle; nil
+// = it does not.
+func fitNames(from []stagingNode, request place.Request, idle bool) []string {
+	nodes, all := make([]place.Node, len(from)), make([]place.NodeIndex, len(from))
+	for i := range from {
+		nodes[i], all[i] = from[i].node, place.NodeIndex(i)
+		if idle {
+			nodes[i] = place.Idle(nodes[i], false)
+		}
+	}
+	found, fits := place.Find(nodes, all, request)
+	if !fits {
+		return nil
+	}
+	names := []string{}
+	for _, alloc := range found.Allocs {
+		names = append(names, nodes[alloc.Node].Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // stagedAway are the nodes, ascending, to which the files of a waiting job do not come: they
 // could not run the job, if nothing else ran there, or the files of jobs that wait take half
 // of the disk.
 func (a *staging) stagedAway(job *Job) []string {
-	if job.Staged.Stage != StageIn {
-		return nil
+	if job.Staged.Stage != StageIn || job.Spec.MinNodes > 1 {
+		return nil // see gangNodes
 	}
 	shape := job.Spec.shape
 	names, known := a.away[shape]
@@ -61,12 +155,18 @@ func (a *staging) stagedAway(job *Job) []string {
 }
 
 func (a *staging) canRun(shape *Shape, node *Node) bool {
-	kept := a.kept[node.Name]
-	if node.Inventory == nil || kept > 0 && (kept+shape.Request.TmpPerNode)*2 > node.Inventory.TmpBytes {
+	if a.isFull(&shape.Request, node) {
 		return false
 	}
 	request := shape.Request
 	request.Switches, request.Contiguous = 0, false
 	_, _, fits := place.Fit([]place.Node{place.Idle(schedNode(node), false)}, []place.NodeIndex{0}, request)
 	return fits
+}
+
+// isFull reports whether the files of jobs that wait take half of a node's disk, with those
+// of a job that asks for this.
+func (a *staging) isFull(request *place.Request, node *Node) bool {
+	kept := a.kept[node.Name]
+	return node.Inventory == nil || kept > 0 && (kept+request.TmpPerNode)*2 > node.Inventory.TmpBytes
 }

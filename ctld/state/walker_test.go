@@ -219,6 +219,9 @@ func (w *walker) place(v *View) Command {
 				order.Allocs = append(order.Allocs, w.allocOrder(node))
 			}
 		}
+		if w.stages {
+			w.whereStaged(v, &order)
+		}
 		if w.saves {
 			w.resumeFrom(v, &order)
 		}

@@ -65,10 +65,10 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 		}
 		alloc := job.Alloc(node)
 		w := WantedAlloc{Job: job.ID, Epoch: job.Epoch, Action: RunAlloc, Ready: alloc.Ready}
-		if job.Phase == Ending {
+		if job.Phase == Ending && (!job.copies() || t.keptFrom(job, record)) {
 			w.Action = EndAlloc
 			w.GraceS = t.policy.KillWaitS
-			w.BatchEnded = job.Run.Allocs[0].Released
+			w.BatchEnded = job.Run.Allocs[0].Released && !job.stages()
 			if p := job.End.Preempted; p != nil && !w.BatchEnded {
 				w.TermAgainS = p.GraceS
 				w.GraceS += p.GraceS
@@ -92,7 +92,7 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 			w.SuspendNumber, w.Suspended = job.Run.SuspendNumber, job.Suspended()
 			w.Park, w.ParkByMS = w.Suspended && alloc.ParkByMS != 0, alloc.ParkByMS
 			// A stopped allocation cannot start a script.
-			w.ReleaseBatch = job.IsGang() && (job.Run.BatchHost() == node || job.Run.Restore != nil || job.HasNetwork()) && !job.Configuring() && !w.Suspended
+			w.ReleaseBatch = job.IsGang() && !job.stages() && (job.Run.BatchHost() == node || job.Run.Restore != nil || job.HasNetwork()) && !job.Configuring() && !w.Suspended
 			w.ReleaseBatch = w.ReleaseBatch || job.Run.Moved && !w.Suspended
 			if w.ReleaseBatch && job.HasNetwork() {
 				w.NetworkNodes = job.Run.nodes()

@@ -22,6 +22,7 @@ type record struct {
 	Users []uint32    `json:"users"` // for whom its bytes came
 	Boot  string      `json:"boot"`  // during which it was written; "" = it is on the disk
 	Sum   string      `json:"sum"`   // of what was unpacked; "" = nobody has looked yet
+	Until int64       `json:"until"` // when its lease ends, in Unix milliseconds; 0 = it has none
 }
 
 const (
@@ -125,8 +126,9 @@ func (r *record) admit(uid uint32) {
 
 // reserve makes an empty directory for a layer, and room for it: at most want bytes,
 // after layers that nobody uses, the longest unused first, have made room. The directory
-// is locked as long as the answer is open. others: layers that come at this moment have
-// reserved room too, and may need less.
+// is locked as long as the answer is open. others: there may be more room soon, because
+// layers that come at this moment have reserved some and may need less, or because leases
+// end.
 func (c *Cache) reserve(hex string, want int64) (dir *os.File, got int64, others bool, err error) {
 	defer c.sweep()
 	unlock, err := c.lock()
@@ -178,9 +180,24 @@ func (c *Cache) free(want int64) (free int64, others bool, err error) {
 			others = true
 		}
 	}
+	now, leased := time.Now(), int64(0)
+	for _, l := range layers {
+		if l.isLeased(now) {
+			leased += l.Bytes
+		}
+	}
+	// Those with a lease come last, the one first that ends first, as far as they are too many.
+	slices.SortStableFunc(layers, func(a, b Layer) int { return cmp.Compare(a.leaseEnd(now), b.leaseEnd(now)) })
 	for _, l := range layers {
 		if free >= want {
 			break
+		}
+		if l.isLeased(now) {
+			if leased <= c.Limit/mostLeased {
+				others = true
+				break
+			}
+			leased -= l.Bytes
 		}
 		gone, err := c.drop(l.Hex)
 		if err != nil {
@@ -199,6 +216,7 @@ type Layer struct {
 	Bytes int64
 	Files int64
 	Used  time.Time
+	until int64 // as in its record
 }
 
 // list answers all layers, the longest unused first.
@@ -210,7 +228,7 @@ func (c *Cache) list() ([]Layer, error) {
 	var layers []Layer
 	for _, entry := range entries {
 		r, _ := c.readRecord(entry.Name())
-		l := Layer{Hex: entry.Name(), Bytes: r.Size.Bytes, Files: r.Size.Files}
+		l := Layer{Hex: entry.Name(), Bytes: r.Size.Bytes, Files: r.Size.Files, until: r.Until}
 		if info, err := os.Stat(c.path(locksDir, l.Hex)); err == nil {
 			l.Used = info.ModTime()
 		}

@@ -287,7 +287,7 @@ func (p *pull) make(ctx context.Context, l manifest.Layer) error {
 }
 
 // errReserved is returned for a layer for which there may be room once those are there
-// that come at this moment.
+// that come at this moment, or leases have ended.
 var errReserved = errors.New("others have reserved the room")
 
 func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err error) {

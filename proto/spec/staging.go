@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -49,10 +50,50 @@ func (s Staging) Here() (host, file string, is bool) {
 type Staging struct {
 	Source, Target string
 	Out            bool
+	Once           bool // of files that come: only to the job's first node
+}
+
+// OncePrefix begins a --stage-in whose target the job's nodes share.
+const OncePrefix = "once:"
+
+// String is what was typed.
+func (s Staging) String() string {
+	text := s.Source + ":" + s.Target
+	if s.Once {
+		return OncePrefix + text
+	}
+	return text
+}
+
+// On is the copy that a node of the job makes, by its name and its index; it makes none if
+// the copy is another node's.
+func (s Staging) On(node string, index int) (copied Staging, makes bool) {
+	copied = s
+	copied.Source, copied.Target = onNode(s.Source, node, index), onNode(s.Target, node, index)
+	return copied, index == 0 || s.EachNode()
+}
+
+// EachNode reports whether each node of a job makes the copy. Results of all would overwrite
+// each other, unless their target tells the nodes apart.
+func (s Staging) EachNode() bool {
+	if s.Out {
+		return onNode(s.Target, "a", 1) != onNode(s.Target, "b", 2)
+	}
+	return !s.Once
+}
+
+// onNode replaces the symbols of a place: %N, %n and %%. A URL has none of these otherwise.
+func onNode(place, node string, index int) string {
+	short, _, _ := strings.Cut(node, ".")
+	return strings.NewReplacer("%%", "%", "%N", short, "%n", strconv.Itoa(index)).Replace(place)
 }
 
 // ParseStaging reads SOURCE:TARGET of --stage-in, or of --stage-out.
 func ParseStaging(text string, out bool) (Staging, error) {
+	once := false
+	if !out {
+		text, once = strings.CutPrefix(text, OncePrefix)
+	}
 	// The one on the job's side has no colon.
 	at := strings.LastIndexByte(text, ':')
 	if out {
@@ -61,7 +102,7 @@ func ParseStaging(text string, out bool) (Staging, error) {
 	if at < 0 {
 		return Staging{}, errors.New("it is SOURCE:TARGET")
 	}
-	s := Staging{Source: text[:at], Target: text[at+1:], Out: out}
+	s := Staging{Source: text[:at], Target: text[at+1:], Out: out, Once: once}
 	if strings.HasPrefix(s.Target, "//") && !out {
 		return s, errors.New("it names no target: type SOURCE:TARGET")
 	}
@@ -84,6 +125,9 @@ func CheckStaging(s Staging) error {
 			return fmt.Errorf("%s has a control character", shorten(text))
 		}
 	}
+	if s.Once && s.Out {
+		return errors.New("once is a word of files that come")
+	}
 	if strings.Contains(here, "://") {
 		return fmt.Errorf("%s is to be a path that the job sees: of the two only the one outside may be a URL", shorten(here))
 	}
@@ -96,7 +140,7 @@ func CheckStaging(s Staging) error {
 	case scheme == SubmitScheme:
 		return nil
 	}
-	u, err := url.Parse(there)
+	u, err := url.Parse(onNode(there, "node", 0))
 	switch {
 	case scheme != "http" && scheme != "https" && scheme != "s3":
 		return fmt.Errorf("%s: files come and go by http://, https:// and s3://, or by a path that the job sees", shorten(there))

@@ -17,6 +17,9 @@ func TestStaging(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
+	if got, err := ParseStaging("once:s3://b/k:/shared/k", false); err != nil || got != (Staging{Source: "s3://b/k", Target: "/shared/k", Once: true}) {
+		t.Errorf("%+v, %v", got, err)
+	}
 	if got, err := ParseStaging("out:https://h:8080/up/", true); err != nil || got != (Staging{Source: "out", Target: "https://h:8080/up/", Out: true}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -57,6 +60,38 @@ func TestOneOfTheTwoIsAPath(t *testing.T) {
 	}
 }
 
+// TestStagingOnNodes: which nodes of a job copy, and what.
+func TestStagingOnNodes(t *testing.T) {
+	for _, c := range []struct {
+		text          string
+		out           bool
+		first, second string // "" = it does not copy
+	}{
+		{"s3://b/set/:/tmp/set", false, "s3://b/set/:/tmp/set", "s3://b/set/:/tmp/set"},
+		{"s3://b/set-%n/:/tmp/set", false, "s3://b/set-0/:/tmp/set", "s3://b/set-1/:/tmp/set"},
+		{"once:s3://b/set:/shared/set", false, "once:s3://b/set:/shared/set", ""},
+		{"/tmp/r:s3://b/r", true, "/tmp/r:s3://b/r", ""},
+		{"/tmp/r-%n:s3://b/r", true, "/tmp/r-0:s3://b/r", ""},
+		{"/tmp/r:https://h/a%20b/%N/r", true, "/tmp/r:https://h/a%20b/n1/r", "/tmp/r:https://h/a%20b/n2/r"},
+		{"/tmp/r:/shared/%%N", true, "/tmp/r:/shared/%N", ""},
+		{"/tmp/r:/shared/%%%n", true, "/tmp/r:/shared/%0", "/tmp/r:/shared/%1"},
+	} {
+		one, err := ParseStaging(c.text, c.out)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+		}
+		for i, want := range []string{c.first, c.second} {
+			got := ""
+			if copied, makes := one.On([]string{"n1.lab", "n2"}[i], i); makes {
+				got = copied.String()
+			}
+			if got != want {
+				t.Errorf("%s on node %d: %q, and not %q", c.text, i, got, want)
+			}
+		}
+	}
+}
+
 // FuzzStaging: what is accepted is written as it was read, and checked alike by the server.
 func FuzzStaging(f *testing.F) {
 	f.Add("https://h:8080/f#sha256=00:data/f", false)
@@ -66,7 +101,7 @@ func FuzzStaging(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got.Source+":"+got.Target != text || got.Out != out {
+		if got.String() != text || got.Out != out {
 			t.Errorf("%q: %+v", text, got)
 		}
 		if err := CheckStaging(got); err != nil {

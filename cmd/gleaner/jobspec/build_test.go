@@ -45,16 +45,20 @@ func TestBuildSpec(t *testing.T) {
 		"-N2-4 -n8 -c2 --ntasks-per-node=4": base(func(j *pb.JobSpec) {
 			j.MinNodes, j.MaxNodes, j.Tasks, j.CpusPerTask, j.TasksPerNode = 2, 4, 8, 2, 4
 		}),
-		"--mem=300":          base(func(j *pb.JobSpec) { j.MemoryPerNodeBytes = 300 << 20 }),
-		"--mem-per-cpu 2G":   base(func(j *pb.JobSpec) { j.MemoryPerCpuBytes = 2 << 30 }),
-		"-t 1:30":            base(func(j *pb.JobSpec) { j.TimeLimitS = 120 }),
-		"--time=0":           base(func(j *pb.JobSpec) { j.TimeLimitS = spec.Unlimited }),
-		"-t UNLIMITED":       base(func(j *pb.JobSpec) { j.TimeLimitS = spec.Unlimited }),
-		"-G2":                base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_JOB, "", 2) }),
-		"--gpus=a100:4":      base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_JOB, "a100", 4) }),
-		"--gpus-per-node=2":  base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_NODE, "", 2) }),
-		"--gres=gpu:h200:1":  base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_NODE, "h200", 1) }),
-		"-o a -e b -i c":     base(func(j *pb.JobSpec) { j.StandardOutput, j.StandardError, j.StandardInput = "a", "b", "c" }),
+		"--mem=300":         base(func(j *pb.JobSpec) { j.MemoryPerNodeBytes = 300 << 20 }),
+		"--mem-per-cpu 2G":  base(func(j *pb.JobSpec) { j.MemoryPerCpuBytes = 2 << 30 }),
+		"-t 1:30":           base(func(j *pb.JobSpec) { j.TimeLimitS = 120 }),
+		"--time=0":          base(func(j *pb.JobSpec) { j.TimeLimitS = spec.Unlimited }),
+		"-t UNLIMITED":      base(func(j *pb.JobSpec) { j.TimeLimitS = spec.Unlimited }),
+		"-G2":               base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_JOB, "", 2) }),
+		"--gpus=a100:4":     base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_JOB, "a100", 4) }),
+		"--gpus-per-node=2": base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_NODE, "", 2) }),
+		"--gres=gpu:h200:1": base(func(j *pb.JobSpec) { j.Gpus = clienttest.GPUs(pb.GpuScope_GPU_SCOPE_NODE, "h200", 1) }),
+		"-o a -e b -i c":    base(func(j *pb.JobSpec) { j.StandardOutput, j.StandardError, j.StandardInput = "a", "b", "c" }),
+		"--tmp=1G --stage-in=once:s3://b/k:/shared/k --stage-out=/r:s3://b/%N/": base(func(j *pb.JobSpec) {
+			j.TmpPerNodeBytes = 1 << 30
+			j.Staging = []*pb.Staging{{Source: "s3://b/k", Target: "/shared/k", Once: true}, {Source: "/r", Target: "s3://b/%N/", Out: true}}
+		}),
 		"-D sub":             base(func(j *pb.JobSpec) { j.WorkDirectory = "/here/sub" }),
 		"-D /x/../y":         base(func(j *pb.JobSpec) { j.WorkDirectory = "/y" }),
 		"--open-mode=append": base(func(j *pb.JobSpec) { j.OpenMode = pb.OpenMode_OPEN_MODE_APPEND }),

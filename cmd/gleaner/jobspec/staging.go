@@ -21,8 +21,8 @@ const (
 // stagingOptions are those of jobs of all kinds.
 func stagingOptions() []option.Option {
 	return []option.Option{
-		{Long: optStageIn, Argument: "source:target", InScript: true, Help: "copy this to the job's node before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, a path as the job sees it, or here: and a file of this host, which gsubmit copies there; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job"},
-		{Long: optStageOut, Argument: "source:target", InScript: true, Help: "copy this away when the job is over, however it ended, and has given back its GPUs; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, a path as the job sees it, or here: and a path on this host, to which gsubmit --wait fetches it, or gcp within a day"},
+		{Long: optStageIn, Argument: "source:target", InScript: true, Help: "copy this to each of the job's nodes before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, a path as the job sees it, or here: and a file of this host, which gsubmit copies there; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job. In both %N is the node's name and %n its index; once: before all of it copies to the first node alone"},
+		{Long: optStageOut, Argument: "source:target", InScript: true, Help: "copy this away when the job is over, however it ended, and has given back its GPUs; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, a path as the job sees it, or here: and a path on this host, to which gsubmit --wait fetches it, or gcp within a day. With %N (the node's name) or %n (its index) in the target each node of the job does so, else the first"},
 	}
 }
 
@@ -30,8 +30,8 @@ func stagingOptions() []option.Option {
 // its own host are nearer by gcp: the command runs while the job does.
 func allocationStaging() []option.Option {
 	table := stagingOptions()
-	table[0].Help = "copy this to the job's node before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, or a path as the job sees it; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job"
-	table[1].Help = "copy this away when the job is over, and has given back its GPUs, and wait for that; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, or a path as the job sees it"
+	table[0].Help = "copy this to each of the job's nodes before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, or a path as the job sees it; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job. In both %N is the node's name and %n its index; once: before all of it copies to the first node alone"
+	table[1].Help = "copy this away when the job is over, and has given back its GPUs, and wait for that; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, or a path as the job sees it. With %N (the node's name) or %n (its index) in the target each node of the job does so, else the first"
 	return table
 }
 
@@ -66,7 +66,7 @@ func (b *Builder) staging() {
 			if file, is := strings.CutPrefix(one.Target, here); is && one.Out {
 				one.Target = b.toHere(one.Source, file)
 			}
-			b.spec.Staging = append(b.spec.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out})
+			b.spec.Staging = append(b.spec.Staging, &pb.Staging{Source: one.Source, Target: one.Target, Out: one.Out, Once: one.Once})
 		}
 	}
 	if len(b.spec.Staging) > 0 && !b.Values.Given(optTmp) {

@@ -149,7 +149,7 @@ func jobRequest(r *Record, row *JobRow) {
 		if one.GetOut() {
 			word = "StageOut"
 		}
-		r.Line(Item(word, one.GetSource()+":"+one.GetTarget()))
+		r.Line(Item(word, spec.Staging{Source: one.GetSource(), Target: one.GetTarget(), Once: one.GetOnce()}.String()))
 	}
 	r.Line(Item("StdErr", standardFile(row, standardError)))
 	r.Line(Item("StdIn", standardFile(row, standardInput)))

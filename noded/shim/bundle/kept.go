@@ -27,6 +27,17 @@ func KeptOf(stateDir string, job uint32) KeptDisk {
 	return KeptDisk(filepath.Join(stateDir, StagedDir, bootID(), strconv.FormatUint(uint64(job), 10)))
 }
 
+// partSuffix follows the name of a disk to which files were coming when their run was
+// interrupted.
+const partSuffix = ".part"
+
+// PartOf names such a disk of a job, which may not be there. Nobody has to need it: if the
+// next run that copies the files is on another node, it is deleted some time later.
+func PartOf(stateDir string, job uint32) KeptDisk { return KeptOf(stateDir, job) + partSuffix }
+
+// partAge is how long it is kept.
+const partAge = 10 * time.Minute
+
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -47,13 +58,34 @@ func keeps(order *pb.StartAlloc, result *pb.AllocEnded) bool {
 	case order.GetStages():
 		return done
 	}
-	return result.GetCause() != pb.EndCause_END_CAUSE_CANCELLED && result.GetCause() != pb.EndCause_END_CAUSE_RECLAIMED
+	if result.GetCause() == pb.EndCause_END_CAUSE_CANCELLED {
+		return len(order.GetAllocation()) > 1 // perhaps because its end was decided elsewhere
+	}
+	return result.GetCause() != pb.EndCause_END_CAUSE_RECLAIMED
+}
+
+// keepsPart says whether the next try may go on with what came to a disk.
+func keepsPart(order *pb.StartAlloc, result *pb.AllocEnded) bool {
+	if !order.GetKeepDisk() || !order.GetStages() || order.GetStaged() {
+		return false
+	}
+	switch result.GetCause() {
+	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED, pb.EndCause_END_CAUSE_LEASE_ENDED:
+		return true
+	case pb.EndCause_END_CAUSE_CANCELLED:
+		return len(order.GetAllocation()) > 1 // perhaps because another node was lost
+	}
+	return false
 }
 
 // KeepDisk puts the allocation's disk, which is not mounted any longer, aside for a later run
 // of the job, if that needs it. It may be called again.
 func (d Dir) KeepDisk(order *pb.StartAlloc, result *pb.AllocEnded, stateDir string) error {
-	if !keeps(order, result) {
+	kept := KeptOf(stateDir, order.GetAlloc().GetJob())
+	switch {
+	case keepsPart(order, result):
+		kept = PartOf(stateDir, order.GetAlloc().GetJob())
+	case !keeps(order, result):
 		return nil
 	}
 	name := DiskFile
@@ -63,7 +95,6 @@ func (d Dir) KeepDisk(order *pb.StartAlloc, result *pb.AllocEnded, stateDir stri
 	if _, err := os.Lstat(d.Path(name)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	kept := KeptOf(stateDir, order.GetAlloc().GetJob())
 	if err := kept.Remove(); err != nil {
 		return err
 	}
@@ -141,9 +172,14 @@ func TidyKept(stateDir string, needed func(job uint32) bool, age time.Duration) 
 		jobs, err := os.ReadDir(dir)
 		failures = append(failures, err)
 		for _, entry := range jobs {
-			job, err := strconv.ParseUint(entry.Name(), 10, 32)
+			name, part := strings.CutSuffix(entry.Name(), partSuffix)
+			job, err := strconv.ParseUint(name, 10, 32)
 			info, infoErr := entry.Info()
-			if err == nil && (needed(uint32(job)) || infoErr != nil || time.Since(info.ModTime()) < age) {
+			young := age
+			if part {
+				young = max(age, partAge)
+			}
+			if err == nil && (!part && needed(uint32(job)) || infoErr != nil || time.Since(info.ModTime()) < young) {
 				continue
 			}
 			failures = append(failures, remove.Tree(filepath.Join(dir, entry.Name())))

@@ -53,8 +53,29 @@ func TestKeptDisk(t *testing.T) {
 	if _, err := os.Stat(string(kept)); err == nil {
 		t.Error("the files of a run that was cancelled are kept")
 	}
+	gang := &pb.StartAlloc{Alloc: order.Alloc, KeepDisk: true, Allocation: []*pb.NodeAllocation{{}, {}}}
+	if !keeps(gang, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_CANCELLED}) || keeps(gang, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_RECLAIMED}) {
+		t.Error("of a job on several nodes whose end was decided on another")
+	}
 	if err := second.KeepDisk(order, done, state); err != nil {
 		t.Fatal(err)
+	}
+	died := &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}
+	put(t, first.Path(DiskFile), "half")
+	if err := first.KeepDisk(order, died, state); err != nil {
+		t.Fatal(err)
+	}
+	part := PartOf(state, 7)
+	for _, age := range []time.Duration{0, partAge + time.Second} {
+		if err := os.Chtimes(string(part), time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := TidyKept(state, func(uint32) bool { return true }, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(string(part)); (err == nil) != (age == 0) {
+			t.Errorf("what came of a run that was interrupted, %v ago: %v", age, err)
+		}
 	}
 	put(t, filepath.Join(state, StagedDir, "another boot", "9", DiskFile), "old")
 	for _, c := range []struct {
@@ -91,6 +112,17 @@ func TestWhatIsKept(t *testing.T) {
 	} {
 		if got := keeps(c.order, c.result); got != c.want {
 			t.Errorf("%d: %t", i, got)
+		}
+	}
+	died := &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}
+	gangIn := &pb.StartAlloc{KeepDisk: true, Stages: true, Allocation: []*pb.NodeAllocation{{}, {}}}
+	for i, c := range []struct {
+		order  *pb.StartAlloc
+		result *pb.AllocEnded
+		want   bool
+	}{{in, died, true}, {in, failed, false}, {in, cancelled, false}, {gangIn, cancelled, true}, {run, died, false}, {out, died, false}} {
+		if got := keepsPart(c.order, c.result); got != c.want {
+			t.Errorf("part %d: %t", i, got)
 		}
 	}
 }

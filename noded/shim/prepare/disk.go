@@ -16,8 +16,20 @@ const fallbackTmp = 1 << 30
 // makeDisk makes the disk on which all lies that the job writes here, and mounts it.
 // A node whose administrator wants no bound has a directory in its place.
 func (j *Job) makeDisk(ctx context.Context) error {
-	if j.Order.GetStaged() && !j.DryRun {
-		return j.takeDisk(ctx)
+	job := j.Order.GetAlloc().GetJob()
+	switch {
+	case j.DryRun:
+	case j.Order.GetStaged():
+		err := j.takeDisk(ctx, bundle.KeptOf(j.Settings.StateDir, job))
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w: the node was started again, or its state directory cleared", ErrStagedGone)
+		}
+		return err
+	case j.Order.GetStages():
+		// What came before the job's last try was interrupted need not come again.
+		if err := j.takeDisk(ctx, bundle.PartOf(j.Settings.StateDir, job)); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	if err := os.Mkdir(j.Dir.Path(bundle.DiskDir), 0o700); err != nil {
 		return fmt.Errorf("make the mount point of the job's disk: %w", err)
@@ -42,11 +54,9 @@ var ErrStagedGone = errors.New("what an earlier run of the job left there is gon
 
 // takeDisk takes the disk that an earlier run of the job has left, and removes from it what
 // belonged to that run alone.
-func (j *Job) takeDisk(ctx context.Context) error {
-	kept := bundle.KeptOf(j.Settings.StateDir, j.Order.GetAlloc().GetJob())
-	if err := kept.Take(ctx, j.Dir); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: the node was started again, or its state directory cleared", ErrStagedGone)
-	} else if err != nil {
+// The error wraps os.ErrNotExist if there is none.
+func (j *Job) takeDisk(ctx context.Context, kept bundle.KeptDisk) error {
+	if err := kept.Take(ctx, j.Dir); err != nil {
 		return err
 	}
 	if _, err := os.Stat(j.Dir.Path(bundle.DiskFile)); err == nil {

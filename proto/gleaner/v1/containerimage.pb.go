@@ -444,9 +444,12 @@ type TendImages struct {
 	Environment []string  `protobuf:"bytes,6,rep,name=environment,proto3" json:"environment,omitempty"`
 	// In force for the image that is to be pulled: the site's, and those of the node's owner
 	// if the user is a guest there.
-	Rules         *ImageRules `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
-	OwnerRules    *ImageRules `protobuf:"bytes,9,opt,name=owner_rules,json=ownerRules,proto3" json:"owner_rules,omitempty"`
-	Stop          bool        `protobuf:"varint,8,opt,name=stop,proto3" json:"stop,omitempty"` // nobody waits for the answer any more
+	Rules      *ImageRules `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
+	OwnerRules *ImageRules `protobuf:"bytes,9,opt,name=owner_rules,json=ownerRules,proto3" json:"owner_rules,omitempty"`
+	Stop       bool        `protobuf:"varint,8,opt,name=stop,proto3" json:"stop,omitempty"` // nobody waits for the answer any more
+	// A job is about to start with it: once it is there it stays for some minutes, whatever
+	// else comes.
+	Keep          bool `protobuf:"varint,10,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,6 +547,13 @@ func (x *TendImages) GetStop() bool {
 	return false
 }
 
+func (x *TendImages) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
+}
+
 var File_gleaner_v1_containerimage_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_containerimage_proto_rawDesc = "" +
@@ -584,7 +594,7 @@ const file_gleaner_v1_containerimage_proto_rawDesc = "" +
 	"\x04jobs\x18\a \x03(\rR\x04jobs\x12\x18\n" +
 	"\aproblem\x18\b \x01(\tR\aproblem\x12\x1f\n" +
 	"\vfreed_bytes\x18\t \x01(\x04R\n" +
-	"freedBytes\"\xbd\x02\n" +
+	"freedBytes\"\xd1\x02\n" +
 	"\n" +
 	"TendImages\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12*\n" +
@@ -596,7 +606,9 @@ const file_gleaner_v1_containerimage_proto_rawDesc = "" +
 	"\x05rules\x18\a \x01(\v2\x16.gleaner.v1.ImageRulesR\x05rules\x127\n" +
 	"\vowner_rules\x18\t \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
 	"ownerRules\x12\x12\n" +
-	"\x04stop\x18\b \x01(\bR\x04stop*\x85\x01\n" +
+	"\x04stop\x18\b \x01(\bR\x04stop\x12\x12\n" +
+	"\x04keep\x18\n" +
+	" \x01(\bR\x04keep*\x85\x01\n" +
 	"\n" +
 	"ImagesVerb\x12\x1b\n" +
 	"\x17IMAGES_VERB_UNSPECIFIED\x10\x00\x12\x14\n" +

@@ -631,14 +631,17 @@ func (x *Mount) GetReadOnly() bool {
 	return false
 }
 
-// Staging is files that are copied to the job's node before it has its GPUs, or away when
+// Staging is files that are copied to the job's nodes before it has its GPUs, or away when
 // it has given them back. One of the two may be http://, https:// or s3://; the other is a
-// path as the job sees it, from work_directory if it is relative.
+// path as the job sees it, from work_directory if it is relative. %N in either is the
+// name of the node, and %n its index in the job. Files come to each node; results go from
+// the first, or with one of these in their target from each.
 type Staging struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Target        string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	Out           bool                   `protobuf:"varint,3,opt,name=out,proto3" json:"out,omitempty"`
+	Once          bool                   `protobuf:"varint,4,opt,name=once,proto3" json:"once,omitempty"` // files come to the first node alone: others share the target
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -690,6 +693,13 @@ func (x *Staging) GetTarget() string {
 func (x *Staging) GetOut() bool {
 	if x != nil {
 		return x.Out
+	}
+	return false
+}
+
+func (x *Staging) GetOnce() bool {
+	if x != nil {
+		return x.Once
 	}
 	return false
 }
@@ -3773,11 +3783,12 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x05Mount\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1b\n" +
-	"\tread_only\x18\x03 \x01(\bR\breadOnly\"K\n" +
+	"\tread_only\x18\x03 \x01(\bR\breadOnly\"_\n" +
 	"\aStaging\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x10\n" +
-	"\x03out\x18\x03 \x01(\bR\x03out\"\x80\x01\n" +
+	"\x03out\x18\x03 \x01(\bR\x03out\x12\x12\n" +
+	"\x04once\x18\x04 \x01(\bR\x04once\"\x80\x01\n" +
 	"\n" +
 	"ImageRules\x12\x14\n" +
 	"\x05allow\x18\x01 \x03(\tR\x05allow\x12\x12\n" +
