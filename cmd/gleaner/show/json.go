@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -69,11 +70,11 @@ func (o Optional) MarshalJSON() ([]byte, error) {
 		}
 		return json.Marshal(o.number)
 	}
-	return json.Marshal(struct {
-		Set      bool   `json:"set"`
-		Infinite bool   `json:"infinite"`
-		Number   uint64 `json:"number"`
-	}{o.set && !o.infinite, o.infinite, o.number})
+	// A job has some fifty of them.
+	text := append(make([]byte, 0, 64), `{"set":`...)
+	text = append(strconv.AppendBool(text, o.set && !o.infinite), `,"infinite":`...)
+	text = append(strconv.AppendBool(text, o.infinite), `,"number":`...)
+	return append(strconv.AppendUint(text, o.number, 10), '}'), nil
 }
 
 // Count is a number that is always there.

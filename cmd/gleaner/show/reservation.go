@@ -104,12 +104,30 @@ type ReservationJSON struct {
 	StartTime Optional `json:"start_time"`
 	Tres      string   `json:"tres"`
 	Users     string   `json:"users"`
+	*reservationUnused
+}
+
+// reservationUnused is what no reservation has here.
+type reservationUnused struct {
+	BurstBuffer         string          `json:"burst_buffer"`
+	CoreSpecializations []string        `json:"core_specializations"`
+	MaxStartDelay       uint32          `json:"max_start_delay"`
+	PurgeCompleted      reservationTime `json:"purge_completed"`
+	Watts               struct{}        `json:"watts"`
+}
+
+type reservationTime struct {
+	Time Optional `json:"time"`
 }
 
 // Reservation is a reservation as a record of this shape.
 func (s JSONShape) Reservation(r *pb.Reservation) *ReservationJSON {
-	return &ReservationJSON{
+	record := &ReservationJSON{
 		Accounts: whoUses(r.Accounts, r.NotAccounts), CoreCount: r.CpuCount, EndTime: s.moment(r.EndMs), Flags: flagWords(r), Name: r.Name,
 		NodeCount: r.NodeCount, NodeList: r.Nodes, Partition: r.Partition, StartTime: s.moment(r.StartMs), Tres: reservationTres(r), Users: whoUses(r.Users, r.NotUsers),
 	}
+	if s != JSONOld {
+		record.reservationUnused = &reservationUnused{CoreSpecializations: []string{}, PurgeCompleted: reservationTime{Optional{Shape: s}}}
+	}
+	return record
 }
