@@ -110,7 +110,7 @@ var unusedOfJob = sync.OnceValue(func() *jobUnused {
 func (s JSONShape) currentPart(r *JobRow, record *jobRecord) {
 	job, asked := r.job, r.job.GetSpec()
 	current := &jobCurrent{
-		jobUnused: unusedOfJob(), AllocatingNode: asked.GetSubmitHost(), BillableTres: Real{Shape: s}, Cluster: Cluster, Flags: jobFlags(job),
+		jobUnused: unusedOfJob(), AllocatingNode: asked.GetSubmitHost(), BillableTres: Real{Shape: s}, Cluster: Cluster, Flags: jobFlags(job), LicensesAllocated: allocatedLicenses(job),
 		MinimumCPUs: s.Count(uint64(max(asked.GetCpusPerTask(), 1) * max(asked.GetTasksPerNode(), 1))), MinimumTmp: s.Count(asked.GetTmpPerNodeBytes() >> 20),
 		PreemptableTime: s.moment(job.PreemptEligibleMs), ScheduledNodes: job.ScheduledNodes, Shared: sharedWords(asked),
 		StandardErrorIn: record.StandardError, StandardInputIn: record.StandardInput, StandardOutputIn: record.StandardOutput,
@@ -119,7 +119,6 @@ func (s JSONShape) currentPart(r *JobRow, record *jobRecord) {
 	if len(job.Allocation) > 0 {
 		billing := float64(job.Billing)
 		current.BillableTres.Number = &billing
-		current.LicensesAllocated = asked.GetLicenses()
 		current.Resources = s.jobResources(job)
 	}
 	record.jobCurrent = current
@@ -129,6 +128,14 @@ func (s JSONShape) currentPart(r *JobRow, record *jobRecord) {
 	if word, _, detailed := strings.Cut(record.StateReason, ":"); detailed { // RaisedSignal:9(Killed)
 		record.StateDescription, record.StateReason = cmp.Or(record.StateDescription, record.StateReason), word
 	}
+}
+
+// allocatedLicenses are the licenses of a job that has what it asked for.
+func allocatedLicenses(job *pb.Job) string {
+	if len(job.Allocation) > 0 {
+		return job.GetSpec().GetLicenses()
+	}
+	return ""
 }
 
 // mailOf is of what mail is sent about a job, and to whom.

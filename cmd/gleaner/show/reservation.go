@@ -64,6 +64,7 @@ func WriteReservations(to io.Writer, reservations []*pb.Reservation, view *View,
 		record.Line(Item("ReservationName", r.Name), Item("StartTime", view.Stamp(r.StartMs, "Unknown")), Item("EndTime", view.Stamp(r.EndMs, "Unknown")), Item("Duration", clockText(reservationSeconds(r))))
 		record.Line(Item("Nodes", OrNull(r.Nodes)), Item("NodeCnt", Digits(r.NodeCount)), Item("CoreCnt", Digits(r.CpuCount)), "Features=(null)", Item("PartitionName", OrNull(r.Partition)), Item("Flags", strings.Join(flagWords(r), ",")))
 		record.Line(Item("TRES", reservationTres(r)))
+		record.Line("AllowedPartitions=(null)", "QOS=(null)")
 		record.Line(Item("Users", OrNull(whoUses(r.Users, r.NotUsers))), "Groups=(null)", Item("Accounts", OrNull(whoUses(r.Accounts, r.NotAccounts))), "Licenses=(null)", Item("State", reservationState(r)), "BurstBuffer=(null)")
 		record.Line("MaxStartDelay=(null)")
 		record.Write(out, oneLine)
