@@ -39,19 +39,28 @@ func JSONOption() option.Option {
 		Help: "print JSON; v0.0.39 for the older shape, in which states are words and times plain numbers; list for the versions"}
 }
 
-// JSONShapeOf reads --json.
+// JSONShapeOf reads --json and --yaml.
 func JSONShapeOf(inv *option.Invocation) (JSONShape, error) {
-	if !inv.Given("json") {
+	name := "json"
+	switch yaml := inv.Given("yaml"); {
+	case yaml && inv.Given("json"):
+		return JSONNone, inv.Fail("--json and --yaml cannot be used together")
+	case yaml:
+		name = "yaml"
+	case !inv.Given("json"):
 		return JSONNone, nil
 	}
-	word := strings.ToLower(inv.Text("json"))
+	word := strings.ToLower(inv.Text(name))
 	if word == "list" {
 		return JSONNone, listShapes(inv)
 	}
 	shape, known := jsonShapes[strings.TrimPrefix(word, "data_parser/")]
 	if !known {
-		return JSONNone, inv.Fail("there is no JSON of version %q here; the versions are %s", inv.Text("json"),
+		return JSONNone, inv.Fail("there is no %s of version %q here; the versions are %s", strings.ToUpper(name), inv.Text(name),
 			strings.TrimPrefix(strings.Join(slices.Sorted(maps.Keys(jsonShapes)), " "), " "))
+	}
+	if name == "yaml" {
+		toYAML(inv)
 	}
 	return shape, nil
 }

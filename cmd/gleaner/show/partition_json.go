@@ -170,6 +170,10 @@ func (s JSONShape) Partition(p *pb.Partition, nodes []*pb.Node, view *View) any 
 	names, cpus := partitionNodes(p, nodes)
 	unset, infinite := Optional{Shape: s}, Optional{Shape: s, infinite: true}
 	perCPU := p.GetDefaultMemoryPerCpuBytes() >> 20
+	configured := p.GetNodes()
+	if p != nil {
+		configured = cmp.Or(configured, "ALL")
+	}
 	atOnce := uint32(1)
 	if p.GetExclusive() == "node" {
 		atOnce = 0 // Slurm's word for whole nodes
@@ -177,7 +181,7 @@ func (s JSONShape) Partition(p *pb.Partition, nodes []*pb.Node, view *View) any 
 	return &partitionRecord{
 		partitionUnused: &partitionUnused{SelectType: []string{}, SuspendTime: unset, Timeouts: partitionTimeouts{unset, unset}},
 		Name:            p.GetName(), Default: p.GetIsDefault(),
-		Nodes:    partitionNodeSet{Configured: cmp.Or(p.GetNodes(), "ALL"), Total: len(names), Names: spec.FormatHostList(names), Cpus: cpus},
+		Nodes:    partitionNodeSet{Configured: configured, Total: len(names), Names: spec.FormatHostList(names), Cpus: cpus},
 		Accounts: allowed{Allowed: strings.Join(p.GetAllowAccounts(), ",")}, Groups: allowedOnly{strings.Join(p.GetAllowGroups(), ",")},
 		Qos:  allowedQos{allowed{Allowed: strings.Join(p.GetAllowQos(), ",")}, p.GetQos()},
 		Tres: partitionTresPart{spec.FormatBillingWeights(p.GetTresBillingWeights()), partitionTres(p, nodes, view)},
