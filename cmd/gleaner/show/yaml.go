@@ -30,6 +30,9 @@ func toYAML(inv *option.Invocation) {
 	done := make(chan error, 1)
 	go func() {
 		err := yamlOf(out, from)
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			err = errors.New("what this prints is no list, and has no YAML; leave --yaml out")
+		}
 		from.CloseWithError(err) // the command's next write fails too
 		done <- err
 	}()
