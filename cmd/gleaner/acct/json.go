@@ -109,8 +109,8 @@ func recordOf(s show.JSONShape, view *show.View, run *pb.PastRun) *jobRecord {
 	job, asked := run.GetJob(), run.GetJob().GetSpec()
 	whole := past.Row{Run: run}
 	record := &jobRecord{
-		Account: asked.GetAccount(), Cluster: show.Cluster, Constraints: asked.GetConstraint(), Flags: []string{},
-		Association: association{Account: asked.GetAccount(), Cluster: show.Cluster, User: job.GetOwner().GetUser()},
+		Account: asked.GetAccount(), Cluster: view.Cluster, Constraints: asked.GetConstraint(), Flags: []string{},
+		Association: association{Account: asked.GetAccount(), Cluster: view.Cluster, User: job.GetOwner().GetUser()},
 		Comment:     map[string]string{"administrator": "", "job": asked.GetComment(), "system": ""},
 		ExitCode:    exitOf(s, whole), Group: job.GetOwner().GetGroup(), JobID: job.GetId().GetJob(), Name: asked.GetName(),
 		Nodes: cmp.Or(job.GetNodeList(), "None assigned"), Partition: job.GetPartition(), Priority: s.Count(job.GetPriority()), QOS: show.QosOf(job),
