@@ -108,3 +108,23 @@ func isMailWord(s string) bool {
 	}
 	return true
 }
+
+// mailJSON are the kinds by the names that Slurm's JSON has for them.
+var mailJSON = []struct {
+	word  string
+	types MailTypes
+}{
+	{"BEGIN", MailBegin}, {"END", MailEnd}, {"FAIL", MailFail}, {"REQUEUE", MailRequeue}, {"TIME=100%", MailTimeLimit}, {"TIME=90%", MailTimeLimit90},
+	{"TIME=80%", MailTimeLimit80}, {"TIME=50%", MailTimeLimit50}, {"STAGE_OUT", MailStageOut}, {"ARRAY_TASKS", MailArrayTasks}, {"INVALID_DEPENDENCY", MailInvalidDepend},
+}
+
+// JSONWords are the kinds as Slurm's JSON lists them.
+func (t MailTypes) JSONWords() []string {
+	words := []string{}
+	for _, one := range mailJSON {
+		if t&one.types != 0 {
+			words = append(words, one.word)
+		}
+	}
+	return words
+}

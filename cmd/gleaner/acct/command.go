@@ -46,6 +46,7 @@ func options() []option.Option {
 		{Long: "helpformat", Short: 'e', Help: "the names of all columns"},
 		{Long: "jobs", Short: 'j', Argument: "job[,...]", Help: "only these jobs (12), arrays, array tasks (12_3, 12_[1-5]) or steps (12.batch)"},
 		show.JSONOption(),
+		show.YAMLOption(),
 		{Long: "long", Short: 'l', Help: "many columns"},
 		{Long: "name", Argument: "name[,...]", Help: "only jobs of these names"},
 		{Long: "noconvert", Help: "memory in megabytes, never in a larger unit"},

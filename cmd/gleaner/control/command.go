@@ -67,6 +67,7 @@ func Command() *option.Command {
 			{Long: "force", Help: "snapshot save: replace a file that is there; peer remove: although no majority of those that are left answers"},
 			{Long: "hide", Help: "leave out hidden partitions; there are none"},
 			show.JSONOption(),
+			show.YAMLOption(),
 			{Long: "no-wait", Help: "checkpoint, migrate: order it, and do not wait for what becomes of it"},
 			{Long: "oneliner", Short: 'o', Help: "each thing on one line"},
 			{Long: "quiet", Short: 'Q', Help: "no word about what went well"},
@@ -78,7 +79,6 @@ func Command() *option.Command {
 			{Long: "sibling", Later: "this cluster is the only one; leave the option out"},
 			{Long: "uid", Short: 'u', Argument: "uid", Later: "run gcontrol as that user"},
 			{Long: "verbose", Short: 'v', Later: "leave the option out"},
-			{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 		},
 		Run: runControl,
 		Examples: []option.Example{

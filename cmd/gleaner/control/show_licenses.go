@@ -20,6 +20,10 @@ type licenseRecord struct {
 	Free     uint64 `json:"Free"`
 	Remote   bool   `json:"Remote"`
 	Reserved uint64 `json:"Reserved"`
+	// Of licenses that another cluster or a server counts; there are none.
+	LastConsumed uint64 `json:"LastConsumed"`
+	LastDeficit  uint64 `json:"LastDeficit"`
+	LastUpdate   int64  `json:"LastUpdate"`
 }
 
 func showLicenses(c *controlRun, name string) error {

@@ -28,9 +28,9 @@ func showPartition(c *controlRun, id string) error {
 		}
 	}
 	if c.json != show.JSONNone {
-		records := make([]*show.PartitionRecord, 0, len(partitions))
+		records := make([]any, 0, len(partitions))
 		for _, partition := range partitions {
-			records = append(records, c.json.Partition(partition, nodes))
+			records = append(records, c.json.Partition(partition, nodes, c.view))
 		}
 		return show.WriteJSON(c.inv, c.json, "partitions", records)
 	}

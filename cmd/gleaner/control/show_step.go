@@ -18,9 +18,6 @@ import (
 
 // showStep shows the steps that run: of one's own jobs, of a job, or one of them.
 func showStep(c *controlRun, id string) error {
-	if c.json != show.JSONNone {
-		return c.inv.Fail("show step has no JSON: gstat --allsteps --json --jobs=JOB has")
-	}
 	var targets steps.Targets
 	filter := &pb.JobFilter{}
 	if id != "" {
@@ -51,6 +48,13 @@ func showStep(c *controlRun, id string) error {
 		}
 		return 1
 	})
+	if c.json != show.JSONNone {
+		records := make([]any, 0, len(rows))
+		for _, row := range rows {
+			records = append(records, row.JSON(c.json))
+		}
+		return show.WriteJSON(c.inv, c.json, "steps", records)
+	}
 	out := bufio.NewWriter(c.inv.Stdout)
 	for _, row := range rows {
 		row.Record().Write(out, c.oneLine)

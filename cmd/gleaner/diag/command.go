@@ -21,6 +21,7 @@ func Command() *option.Command {
 			{Long: "sort-by-time", Short: 't', Help: "requests by the time that they took together"},
 			{Long: "sort-by-time2", Short: 'T', Help: "requests by the time that one took"},
 			show.JSONOption(),
+			show.YAMLOption(),
 			{Long: "cluster", Short: 'M', Argument: "cluster", Aliases: []string{"clusters"}, Ignored: "this cluster is the only one"},
 			{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 		},

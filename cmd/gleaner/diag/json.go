@@ -1,25 +1,28 @@
 package diag
 
 import (
-	"encoding/json"
-
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
-	"github.com/gleaner-hpc/gleaner/proto/safejson"
 )
 
-// writeJSON prints the figures under the names that slurmrestd has for them ("statistics").
+// writeJSON prints the figures.
 func (d *diagnosis) writeJSON(inv *option.Invocation, s show.JSONShape) error {
+	return console.Output(show.WriteJSONObject(inv, s, "statistics", d.statistics(s)))
+}
+
+// statistics are the figures under the names that slurmrestd has for them.
+func (d *diagnosis) statistics(s show.JSONShape) map[string]any {
 	type requests = []map[string]any
 	types, users := requests{}, requests{}
 	for _, r := range d.types {
-		types = append(types, map[string]any{"message_type": r.name, "type_id": r.id, "count": r.count, "average_time": s.Count(r.average()), "total_time": r.total})
+		types = append(types, map[string]any{"message_type": r.name, "type_id": r.id, "count": r.count, "average_time": s.Count(r.average()), "total_time": r.total,
+			"queued": 0, "dropped": 0, "cycle_last": 0, "cycle_max": 0})
 	}
 	for _, r := range d.users {
 		users = append(users, map[string]any{"user": r.name, "user_id": r.id, "count": r.count, "average_time": s.Count(r.average()), "total_time": r.total})
 	}
-	text, err := json.MarshalIndent(map[string]any{"statistics": map[string]any{
+	statistics := map[string]any{
 		"req_time": s.Moment(d.GetNowMs()), "req_time_start": s.Moment(d.GetSinceMs()), "job_states_ts": s.Moment(d.GetNowMs()),
 		"server_thread_count": d.GetRequestsNow(), "agent_queue_size": d.GetOrdersWaiting(), "agent_count": d.GetNodesConnected(),
 		"agent_thread_count": d.GetNodesConnected(), "dbd_agent_queue_size": d.GetRunsWaiting(),
@@ -33,10 +36,19 @@ func (d *diagnosis) writeJSON(inv *option.Invocation, s show.JSONShape) error {
 		"bf_last_depth": d.GetDepth(), "bf_last_depth_try": d.GetDepth(), "bf_depth_sum": d.GetDepths(), "bf_depth_mean": d.meanDepth(), "bf_depth_mean_try": d.meanDepth(),
 		"bf_queue_len": d.GetDepth(), "bf_queue_len_sum": d.GetDepths(), "bf_queue_len_mean": d.meanDepth(), "bf_when_last_cycle": s.Moment(d.GetLastMs()), "bf_active": false,
 		"rpcs_by_message_type": types, "rpcs_by_user": users,
-	}}, "", "  ")
-	if err != nil {
-		return err
+		// What no cycle counts here.
+		"parts_packed": 0, "gettimeofday_latency": 0, "bf_depth_try_sum": d.GetDepths(), "bf_table_size": 0, "bf_table_size_sum": 0, "bf_table_size_mean": 0,
+		"schedule_exit": zeroes("end_job_queue", "default_queue_depth", "max_job_start", "max_rpc_cnt", "max_sched_time", "licenses"),
+		"bf_exit":       zeroes("end_job_queue", "bf_max_job_start", "bf_max_job_test", "bf_max_time", "bf_node_space_size", "state_changed"),
+		"pending_rpcs":  requests{}, "pending_rpcs_by_hostlist": requests{},
 	}
-	_, err = inv.Stdout.Write(append(safejson.Escaped(text), '\n'))
-	return console.Output(err)
+	return statistics
+}
+
+func zeroes(names ...string) map[string]int {
+	counts := map[string]int{}
+	for _, name := range names {
+		counts[name] = 0
+	}
+	return counts
 }

@@ -33,6 +33,7 @@ func Command() *option.Command {
 			{Long: optPartition, Short: 'p', Argument: "partition[,...]", Help: "only nodes of these partitions"},
 			{Long: optQuiet, Short: 'q', Help: "print nothing but errors, and no progress"},
 			show.JSONOption(),
+			show.YAMLOption(),
 		},
 		Examples: []option.Example{
 			{Text: "which of my images are where?", Command: "gimage"},

@@ -43,6 +43,7 @@ func infoOptions() []option.Option {
 		{Long: "hide", Help: "leave out hidden partitions; there are none"},
 		{Long: "iterate", Short: 'i', Argument: "seconds", Help: "show the table again and again, with the time above it"},
 		show.JSONOption(),
+		show.YAMLOption(),
 		{Long: "list-reasons", Short: 'R', Help: "why nodes are down or drained"},
 		{Long: "long", Short: 'l', Help: "more columns"},
 		{Long: "Node", Short: 'N', Help: "one line for each node and partition"},
@@ -66,6 +67,5 @@ func infoLater() []option.Option {
 		{Long: "federation", Later: one}, {Long: "local", Later: one},
 		{Long: "future", Short: 'F', Later: "nodes appear when they register"},
 		{Long: "verbose", Short: 'v', Later: "leave the option out"},
-		{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 	}
 }

@@ -128,9 +128,10 @@ func (run *infoRun) once(ctx context.Context, now time.Time) error {
 	}
 	show.SortNodes(nodes)
 	partitions = slices.DeleteFunc(partitions, func(p *pb.Partition) bool { return !run.choice.wantsPartition(p.Name) })
+	all := slices.Clone(nodes)
 	nodes = slices.DeleteFunc(nodes, func(n *pb.Node) bool { return !run.choice.wants(n) })
 	if run.json != show.JSONNone {
-		return console.Output(run.writeJSON(partitions, nodes, view))
+		return console.Output(run.writeJSON(partitions, nodes, all, view))
 	}
 	return run.print(run.rows(partitions, nodes, view), now)
 }

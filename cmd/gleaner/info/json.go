@@ -7,7 +7,7 @@ import (
 
 // WriteJSON prints the lines of the default table as "sinfo", and the nodes
 // and partitions in full.
-func (run *infoRun) writeJSON(partitions []*pb.Partition, nodes []*pb.Node, view *show.View) error {
+func (run *infoRun) writeJSON(partitions []*pb.Partition, nodes, all []*pb.Node, view *show.View) error {
 	layout, err := show.NodeTable.ParseShort(infoFormat)
 	if err != nil {
 		return err
@@ -15,7 +15,7 @@ func (run *infoRun) writeJSON(partitions []*pb.Partition, nodes []*pb.Node, view
 	stream := show.NewJSONStream(run.inv.Stdout, "sinfo", run.json)
 	grouped := &infoRun{inv: run.inv, choice: run.choice, layout: layout, less: run.less}
 	for _, row := range grouped.rows(partitions, nodes, view) {
-		if err := stream.Add(show.LineRecordOf(run.json, row)); err != nil {
+		if err := stream.Add(show.LineRecordOf(run.json, row, all)); err != nil {
 			return err
 		}
 	}
@@ -31,7 +31,7 @@ func (run *infoRun) writeJSON(partitions []*pb.Partition, nodes []*pb.Node, view
 		return err
 	}
 	for _, partition := range partitions {
-		if err := stream.Add(run.json.Partition(partition, nodes)); err != nil {
+		if err := stream.Add(run.json.Partition(partition, all, view)); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,7 @@ func Command() *option.Command {
 			{Long: "since", Argument: "time", Default: "the beginning", Help: "with report: from this day on, as in 2030-01-20 or now-30days"},
 			{Long: "until", Argument: "time", Default: "now", Help: "with report: up to this day"},
 			show.JSONOption(),
+			show.YAMLOption(),
 		},
 		Examples: []option.Example{
 			{Text: "my nodes: are they lent now, and on what terms?", Command: "glend"},

@@ -64,6 +64,10 @@ func Exit(status int) error {
 	return &Failure{Status: status}
 }
 
+// ErrAnswered is returned for an option that was the whole question, as --json=list: the
+// command is over, and all is well.
+var ErrAnswered = errors.New("answered")
+
 // Fatal is how the message of a Failure begins that Slurm calls fatal.
 const Fatal = "fatal: "
 
@@ -78,7 +82,7 @@ func Fail(status int, format string, args ...any) error {
 // was typed, or what another user chose: nothing in it reaches the terminal as
 // a control sequence.
 func Report(program string, err error) (text string, status int) {
-	if err == nil {
+	if err == nil || errors.Is(err, ErrAnswered) {
 		return "", 0
 	}
 	var usage *UsageError

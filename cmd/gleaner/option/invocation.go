@@ -23,6 +23,8 @@ type Invocation struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Environ  []string // NAME=VALUE
+	// AtEnd, if set, ends the output; the command fails if it does.
+	AtEnd func() error
 }
 
 // Lookup finds an environment variable.
@@ -121,6 +123,11 @@ func (c *Command) run(invocation *Invocation) error {
 	default:
 		invocation.sayIgnored()
 		err = c.Run(invocation)
+		if invocation.AtEnd != nil {
+			if ended := invocation.AtEnd(); err == nil {
+				err = ended
+			}
+		}
 	}
 	return err
 }

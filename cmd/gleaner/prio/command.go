@@ -33,6 +33,7 @@ func prioOptions() []option.Option {
 		{Long: "format", Short: 'o', Argument: "format", Environment: []string{"GPRIO_FORMAT", "SPRIO_FORMAT"}, Help: "the columns, as in \"%.15i %9r %.10Y\""},
 		{Long: "jobs", Short: 'j', Argument: "job[,...]", OptionalArgument: true, Help: "only these jobs"},
 		show.JSONOption(),
+		show.YAMLOption(),
 		{Long: "long", Short: 'l', Help: "more columns: the user, all factors and the nice value"},
 		{Long: "noheader", Short: 'h', Help: "no header line"},
 		{Long: "norm", Short: 'n', Help: "the factors themselves, from 0 to 1, not times their weights"},

@@ -53,6 +53,7 @@ func queueOptions() []option.Option {
 		{Long: "iterate", Short: 'i', Argument: "seconds", Help: "show the queue again and again, with the time above it"},
 		{Long: "jobs", Short: 'j', Argument: "job[,...]", OptionalArgument: true, Help: "only these jobs, arrays (12) or array tasks (12_3, 12_[1-5])"},
 		show.JSONOption(),
+		show.YAMLOption(),
 		{Long: "licenses", Short: 'L', Argument: "name[,...]", Help: "only jobs that ask for one of these licenses"},
 		{Long: "long", Short: 'l', Help: "more columns: the state in full and the time limit"},
 		{Long: "me", Help: "only my own jobs"},
@@ -83,6 +84,5 @@ func queueLater() []option.Option {
 		{Long: "only-job-state", Later: "use -o '%i %T'"},
 		{Long: "priority", Short: 'P', Later: "use -S -p,i -t PD for the order in which jobs are considered"},
 		{Long: "verbose", Short: 'v', Later: "leave the option out"},
-		{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 	}
 }

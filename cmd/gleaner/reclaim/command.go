@@ -37,6 +37,7 @@ func Command() *option.Command {
 			{Long: "no-wait", Help: "do not wait"},
 			{Long: "quiet", Short: 'q', Help: "print errors only"},
 			show.JSONOption(),
+			show.YAMLOption(),
 		},
 		Examples: []option.Example{
 			{Text: "take back two nodes, and give them back in four hours", Command: "greclaim n[1-2] --for=4h"},

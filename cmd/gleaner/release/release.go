@@ -33,6 +33,7 @@ func Command() *option.Command {
 			local.Option("the node on which you type, without asking a controller"),
 			{Long: "quiet", Short: 'q', Help: "print errors only"},
 			show.JSONOption(),
+			show.YAMLOption(),
 		},
 		Examples: []option.Example{
 			{Text: "lend a node again", Command: "grelease n1"},

@@ -25,6 +25,7 @@ func Command() *option.Command {
 		},
 		Options: []option.Option{
 			show.JSONOption(),
+			show.YAMLOption(),
 			{Long: "noheader", Short: 'n', Help: "no header lines"},
 			{Long: "parsable", Short: 'p', Help: "columns separated by |, with one at the end"},
 			{Long: "parsable2", Short: 'P', Help: "columns separated by |, without one at the end"},

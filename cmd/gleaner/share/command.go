@@ -37,6 +37,7 @@ func shareOptions() []option.Option {
 		{Long: "format", Short: 'o', Argument: "name[%size][,...]", Default: shareFormat, Help: "the columns, as in \"Account%30,User,FairShare\""},
 		{Long: "helpformat", Short: 'e', Help: "the names of all columns"},
 		show.JSONOption(),
+		show.YAMLOption(),
 		{Long: "long", Short: 'l', Help: "more columns: the usage of all that the cluster has used, the level fairshare, and limits over time"},
 		{Long: "noheader", Short: 'n', Help: "no header lines"},
 		{Long: optNoHeader, Short: 'h', Help: "as --noheader"},

@@ -1,8 +1,29 @@
 package share
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
+
+// sharesRecord is the answer: Slurm has the list, and the sum of the shares, below one key.
+type sharesRecord struct {
+	Shares      []*shareRecord `json:"shares"`
+	TotalShares uint64         `json:"total_shares"`
+}
+
+func writeJSON(inv *option.Invocation, s show.JSONShape, rows []*shareRow) error {
+	all := sharesRecord{Shares: make([]*shareRecord, len(rows))}
+	for i, row := range rows {
+		all.Shares[i] = shareRecordOf(s, row)
+		if !row.ShareParent {
+			all.TotalShares += uint64(row.RawShares)
+		}
+	}
+	if s == show.JSONOld {
+		return show.WriteJSON(inv, s, "shares", all.Shares)
+	}
+	return show.WriteJSONObject(inv, s, "shares", all)
+}
 
 // shareRecord is an association as JSON, by the names of sshare --json.
 type shareRecord struct {

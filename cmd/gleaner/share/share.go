@@ -59,11 +59,7 @@ func runShare(inv *option.Invocation) error {
 		}
 	}
 	if shape != show.JSONNone {
-		records := make([]*shareRecord, len(rows))
-		for i, row := range rows {
-			records[i] = shareRecordOf(shape, row)
-		}
-		return show.WriteJSON(inv, shape, "shares", records)
+		return writeJSON(inv, shape, rows)
 	}
 	if !inv.Given(optNoHeader) {
 		printer.Header()

@@ -96,7 +96,7 @@ func FuzzNodesShown(f *testing.F) {
 		}
 		for _, partition := range partitions.Partitions {
 			PartitionRecordOf(partition, nodes.Nodes, view).Write(writer, false)
-			checkJSON(t, JSONCurrent, JSONCurrent.Partition(partition, nodes.Nodes))
+			checkJSON(t, JSONCurrent, JSONCurrent.Partition(partition, nodes.Nodes, view))
 		}
 		writer.Flush()
 		clienttest.CheckTerminal(t, "nodes", out.Bytes())

@@ -91,3 +91,9 @@ func indexText(ranges []*pb.ArrayRange) string {
 	}
 	return spec.FormatArray(plain, 0)
 }
+
+// StandardFiles are the files of a job's three streams, as far as they are known.
+func StandardFiles(job *pb.Job) (output, errors, input string) {
+	r := &JobRow{job: job, view: &View{}}
+	return standardFile(r, standardOutput), standardFile(r, standardError), standardFile(r, standardInput)
+}

@@ -7,9 +7,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// jobRecord is a job as Slurm's JSON has it (slurmrestd, "job_info"). Fields
-// for things that no job has here are left out.
+// jobRecord is a job as Slurm's JSON has it (slurmrestd, "job_info").
 type jobRecord struct {
+	*jobCurrent
+
 	Account          string       `json:"account"`
 	AccrueTime       Optional     `json:"accrue_time"`
 	ArrayJobID       Optional     `json:"array_job_id"`
@@ -155,6 +156,9 @@ func (s JSONShape) Job(r *JobRow) *jobRecord {
 	if len(job.Allocation) > 0 {
 		record.TresAlloc = r.view.tresText(job)
 	}
+	if s != JSONOld {
+		s.currentPart(r, record)
+	}
 	record.Gleaner = s.extra(r, record)
 	return record
 }
@@ -198,20 +202,32 @@ func (s JSONShape) exitCode(job *pb.Job) any {
 	if s == JSONOld {
 		return job.ExitCode<<8 | job.ExitSignal
 	}
-	word := "SUCCESS"
+	return s.ExitCode(job.ExitCode, job.ExitSignal)
+}
+
+// exitRecord is how a process ended. Of one that has not, Slurm says that it succeeded.
+type exitRecord struct {
+	Status     []string     `json:"status"`
+	ReturnCode Optional     `json:"return_code"`
+	Signal     signalRecord `json:"signal"`
+}
+
+type signalRecord struct {
+	ID   Optional `json:"id"`
+	Name string   `json:"name"`
+}
+
+// ExitCode is an exit code, or the signal that ended a process, in the current shape.
+func (s JSONShape) ExitCode(code, signal uint32) exitRecord {
+	record := exitRecord{Status: []string{"SUCCESS"}, ReturnCode: s.Count(uint64(code)), Signal: signalRecord{ID: Optional{Shape: s}}}
 	switch {
-	case Pending(job) || running(job):
-		word = "PENDING"
-	case job.ExitSignal != 0:
-		word = "SIGNALED"
-	case job.ExitCode != 0:
-		word = "ERROR"
+	case signal != 0:
+		record.Status, record.ReturnCode = []string{"SIGNALED"}, Optional{Shape: s}
+		record.Signal = signalRecord{s.Count(uint64(signal)), spec.SignalName(signal)}
+	case code != 0:
+		record.Status = []string{"ERROR"}
 	}
-	return map[string]any{
-		"status":      []string{word},
-		"return_code": s.Count(uint64(job.ExitCode)),
-		"signal":      map[string]any{"id": s.some(uint64(job.ExitSignal)), "name": ""},
-	}
+	return record
 }
 
 func stateFlags(job *pb.Job) []string {

@@ -51,10 +51,19 @@ func jobTimes(r *Record, row *JobRow) {
 	}
 	r.Line(Item("StartTime", view.Stamp(startMS(job), "Unknown")), Item("EndTime", end),
 		Item("Deadline", view.Stamp(job.GetSpec().GetDeadlineMs(), "N/A")))
-	r.Line(Item("SuspendTime", view.Stamp(job.SuspendMs, "None")), Item("SecsPreSuspend", Digits(uint64(max(job.PreSuspendMs, 0)/1000))))
+	r.Line(Item("SuspendTime", view.Stamp(job.SuspendMs, "None")), Item("SecsPreSuspend", Digits(uint64(max(job.PreSuspendMs, 0)/1000))),
+		"LastSchedEval=Unknown", Item("Scheduler", schedulerWord(job)))
 	if job.PreemptEligibleMs != 0 {
 		r.Line(Item("PreemptEligibleTime", view.Stamp(job.PreemptEligibleMs, "None")), Item("PreemptTime", view.Stamp(job.PreemptMs, "None")))
 	}
+}
+
+// schedulerWord is which of Slurm's two schedulers would have started the job.
+func schedulerWord(job *pb.Job) string {
+	if job.FillsHole {
+		return "Backfill"
+	}
+	return "Main"
 }
 
 // timeMin is the least time limit with which a job may start.
@@ -132,7 +141,7 @@ func jobRequest(r *Record, row *JobRow) {
 	if names := reservationNames(asked); names != "" {
 		r.Line(Item("Reservation", names))
 	}
-	r.Line(Item("OverSubscribe", overSubscribe(row.job)), Item("Contiguous", oneZero(asked.GetContiguous())), Item("Licenses", OrNull(asked.GetLicenses())), Item("Network", networkWord(asked.GetNetwork())))
+	r.Line(Item("OverSubscribe", overSubscribe(row.job)), Item("Contiguous", oneZero(asked.GetContiguous())), Item("Licenses", OrNull(asked.GetLicenses())), Item("LicensesAlloc", OrNull(allocatedLicenses(row.job))), Item("Network", networkWord(asked.GetNetwork())))
 	r.Line(Item("Command", OrNull(asked.GetCommand())))
 	r.Line(Item("WorkDir", asked.GetWorkDirectory()))
 	if asked.GetComment() != "" {

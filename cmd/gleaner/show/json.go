@@ -2,13 +2,13 @@ package show
 
 import (
 	"encoding/json"
-	"io"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
-	"github.com/gleaner-hpc/gleaner/proto/safejson"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -36,21 +36,43 @@ var jsonShapes = map[string]JSONShape{
 // JSONOption is the option of every command that can print JSON.
 func JSONOption() option.Option {
 	return option.Option{Long: "json", Argument: "version", OptionalArgument: true, Default: "v0.0.43",
-		Help: "print JSON; v0.0.39 for the older shape, in which states are words and times plain numbers"}
+		Help: "print JSON; v0.0.39 for the older shape, in which states are words and times plain numbers; list for the versions"}
 }
 
-// JSONShapeOf reads --json.
+// JSONShapeOf reads --json and --yaml.
 func JSONShapeOf(inv *option.Invocation) (JSONShape, error) {
-	if !inv.Given("json") {
+	name := "json"
+	switch yaml := inv.Given("yaml"); {
+	case yaml && inv.Given("json"):
+		return JSONNone, inv.Fail("--json and --yaml cannot be used together")
+	case yaml:
+		name = "yaml"
+	case !inv.Given("json"):
 		return JSONNone, nil
 	}
-	word := strings.ToLower(inv.Text("json"))
+	word := strings.ToLower(inv.Text(name))
+	if word == "list" {
+		return JSONNone, listShapes(inv)
+	}
 	shape, known := jsonShapes[strings.TrimPrefix(word, "data_parser/")]
 	if !known {
-		return JSONNone, inv.Fail("there is no JSON of version %q here; the versions are %s", inv.Text("json"),
+		return JSONNone, inv.Fail("there is no %s of version %q here; the versions are %s", strings.ToUpper(name), inv.Text(name),
 			strings.TrimPrefix(strings.Join(slices.Sorted(maps.Keys(jsonShapes)), " "), " "))
 	}
+	if name == "yaml" {
+		toYAML(inv)
+	}
 	return shape, nil
+}
+
+// listShapes answers --json=list, and ends the command.
+func listShapes(inv *option.Invocation) error {
+	for _, name := range slices.Sorted(maps.Keys(jsonShapes))[1:] {
+		if _, err := fmt.Fprintln(inv.Stdout, "data_parser/"+name); err != nil {
+			return err
+		}
+	}
+	return option.ErrAnswered
 }
 
 // Optional is a number that may be unset or infinite.
@@ -69,15 +91,18 @@ func (o Optional) MarshalJSON() ([]byte, error) {
 		}
 		return json.Marshal(o.number)
 	}
-	return json.Marshal(struct {
-		Set      bool   `json:"set"`
-		Infinite bool   `json:"infinite"`
-		Number   uint64 `json:"number"`
-	}{o.set && !o.infinite, o.infinite, o.number})
+	// A job has some fifty of them.
+	text := append(make([]byte, 0, 64), `{"set":`...)
+	text = append(strconv.AppendBool(text, o.set && !o.infinite), `,"infinite":`...)
+	text = append(strconv.AppendBool(text, o.infinite), `,"number":`...)
+	return append(strconv.AppendUint(text, o.number, 10), '}'), nil
 }
 
 // Count is a number that is always there.
 func (s JSONShape) Count(n uint64) Optional { return Optional{Shape: s, set: true, number: n} }
+
+// Unset is a number that is not there.
+func (s JSONShape) Unset() Optional { return Optional{Shape: s} }
 
 // some is a number for which 0 means unset.
 func (s JSONShape) some(n uint64) Optional { return Optional{Shape: s, set: n != 0, number: n} }
@@ -110,67 +135,4 @@ func (s JSONShape) version() string {
 		return "v0.0.39"
 	}
 	return "v0.0.43"
-}
-
-// JSONStream writes one object with a list of records, each as it comes.
-type JSONStream struct {
-	out   io.Writer
-	shape JSONShape
-	any   bool
-}
-
-// NewJSONStream begins an object and its first list.
-func NewJSONStream(out io.Writer, key string, shape JSONShape) *JSONStream {
-	s := &JSONStream{out: out, shape: shape}
-	_, _ = io.WriteString(out, "{\n\""+key+"\": [") // a failed write shows at the next one
-	return s
-}
-
-// Add writes one record of the list.
-func (s *JSONStream) Add(record any) error {
-	text, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
-	separator := "\n"
-	if s.any {
-		separator = ",\n"
-	}
-	s.any = true
-	if _, err := io.WriteString(s.out, separator); err != nil {
-		return err
-	}
-	_, err = s.out.Write(safejson.Escaped(text))
-	return err
-}
-
-// Next ends the list and begins another one.
-func (s *JSONStream) Next(key string) error {
-	s.any = false
-	_, err := io.WriteString(s.out, "\n],\n\""+key+"\": [")
-	return err
-}
-
-// End closes the object with what every answer of Slurm's ends with.
-func (s *JSONStream) End(inv *option.Invocation) error {
-	meta, err := json.Marshal(map[string]any{
-		"plugin":  map[string]string{"type": "gleaner/" + inv.Command.Name, "data_parser": "data_parser/" + s.shape.version()},
-		"gleaner": map[string]string{"version": inv.Version},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(s.out, "\n],\n\"meta\": "+string(meta)+",\n\"errors\": [],\n\"warnings\": []\n}\n")
-	return err
-}
-
-// WriteJSON prints one object whose lists are already there.
-func WriteJSON[T any](inv *option.Invocation, shape JSONShape, key string, records []T) error {
-	stream := NewJSONStream(inv.Stdout, key, shape)
-	for _, record := range records {
-		if err := stream.Add(record); err != nil {
-			return err
-		}
-	}
-	return stream.End(inv)
 }

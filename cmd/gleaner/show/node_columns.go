@@ -86,7 +86,7 @@ func countFields() []nodeField {
 	return []nodeField{
 		ofNodes('A', "NODES(A/I)", func(r *NodeRow) string {
 			t := r.nodeTally()
-			return Digits(t.allocated) + "/" + Digits(t.idle)
+			return Digits(t.Allocated) + "/" + Digits(t.Idle)
 		}, "NodeAI"),
 		ofNodes('F', "NODES(A/I/O/T)", func(r *NodeRow) string { return r.nodeTally().String() }, "NodeAIOT"),
 		ofNodes('C', "CPUS(A/I/O/T)", func(r *NodeRow) string { return r.cpuTally().String() }, "CPUsState"),

@@ -1,15 +1,15 @@
 package show
 
 import (
-	"cmp"
+	"slices"
 	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // NodeRecord is a node as Slurm's JSON has it (slurmrestd, "node").
 type NodeRecord struct {
+	*nodeCurrent
 	Name            string      `json:"name"`
 	Hostname        string      `json:"hostname"`
 	Address         string      `json:"address"`
@@ -63,19 +63,6 @@ type leftOverJSON struct {
 	Error string `json:"error"`
 }
 
-// PartitionRecord is a partition with the few things that it has here.
-type PartitionRecord struct {
-	Name     string         `json:"name"`
-	Default  bool           `json:"default"`
-	State    any            `json:"state"`
-	Nodes    map[string]any `json:"nodes"`
-	Maximums map[string]any `json:"maximums"`
-	Defaults map[string]any `json:"defaults"`
-	Groups   map[string]any `json:"groups"`
-	Priority map[string]any `json:"priority"`
-	Gleaner  map[string]any `json:"gleaner"`
-}
-
 // Node is a node as a record of this shape.
 func (s JSONShape) Node(node *pb.Node, view *View) *NodeRecord {
 	inventory := node.GetInventory()
@@ -89,7 +76,19 @@ func (s JSONShape) Node(node *pb.Node, view *View) *NodeRecord {
 		Gres: nodeGres(node), GresUsed: nodeGresUsed(node), Tres: view.nodeTres(node), TresUsed: view.nodeTresUsed(node),
 		Weight: 1, Reservation: node.Reservation, SlurmdStartTime: s.moment(node.RegisteredMs), Gleaner: gleanerNodeOf(node),
 	}
-	var flags []string
+	features := append([]string{}, inventory.GetFeatures()...)
+	if s == JSONOld {
+		record.State, record.StateFlags = baseWord(node), stateFlagWords(node)
+		record.Features, record.ActiveFeatures = strings.Join(features, ","), strings.Join(features, ",")
+		return record
+	}
+	record.State, record.Features, record.ActiveFeatures = nodeStateWords(node), features, features
+	record.nodeCurrent = s.nodeCurrent(node, view)
+	return record
+}
+
+// stateFlagWords are the flags beside the base state.
+func stateFlagWords(node *pb.Node) (flags []string) {
 	if node.Drain {
 		flags = append(flags, "DRAIN")
 	}
@@ -105,13 +104,22 @@ func (s JSONShape) Node(node *pb.Node, view *View) *NodeRecord {
 	if node.NotResponding {
 		flags = append(flags, "NOT_RESPONDING")
 	}
-	features := append([]string{}, inventory.GetFeatures()...)
-	record.State, record.Features, record.ActiveFeatures = s.words(strings.ToUpper(baseWord(node)), flags...), features, features
-	if s == JSONOld {
-		record.State, record.StateFlags = baseWord(node), flags
-		record.Features, record.ActiveFeatures = strings.Join(features, ","), strings.Join(features, ",")
+	return flags
+}
+
+// nodeStateWords is the state as a list. Clients know no words but Slurm's: to them a node
+// that its owner has reclaimed is reserved.
+func nodeStateWords(node *pb.Node) []string {
+	words := []string{strings.ToUpper(baseWord(node))}
+	for _, flag := range stateFlagWords(node) {
+		if flag == "RECLAIMED" {
+			flag = "RESERVED"
+		}
+		if !slices.Contains(words, flag) {
+			words = append(words, flag)
+		}
 	}
-	return record
+	return words
 }
 
 func gleanerNodeOf(node *pb.Node) gleanerNode {
@@ -136,33 +144,4 @@ func gleanerNodeOf(node *pb.Node) gleanerNode {
 // healthWord is OK, FAILED or RECOVERING.
 func healthWord(device *pb.Device) string {
 	return strings.TrimPrefix(device.Health.String(), "DEVICE_HEALTH_")
-}
-
-// Partition is a partition as a record of this shape.
-func (s JSONShape) Partition(p *pb.Partition, nodes []*pb.Node) *PartitionRecord {
-	names, cpus := partitionNodes(p, nodes)
-	state := "UP"
-	if !p.Up {
-		state = "DOWN"
-	}
-	return &PartitionRecord{
-		Name: p.Name, Default: p.IsDefault, State: s.words(state),
-		Nodes:    map[string]any{"configured": cmp.Or(p.Nodes, "ALL"), "total": len(names), "names": spec.FormatHostList(names), "cpus": cpus},
-		Maximums: map[string]any{"time": s.minutes(p.MaxTimeS)},
-		Defaults: map[string]any{"time": s.minutes(p.DefaultTimeS), "memory_per_cpu": s.some(p.DefaultMemoryPerCpuBytes >> 20), "memory_per_gpu": s.some(p.DefaultMemoryPerGpuBytes >> 20)},
-		Groups:   map[string]any{"allowed": strings.Join(p.AllowGroups, ",")},
-		Priority: map[string]any{"tier": p.PriorityTier},
-		Gleaner:  map[string]any{"allow_root_jobs": p.AllowRootJobs, "lease_action": p.LeaseAction, "nested_containers": p.NestedContainers, "network": cmp.Or(p.Network, "host"), "network_allow": append([]string{}, p.GetOutside().GetAllow()...), "network_rate": spec.FormatRate(p.GetOutside().GetBytesPerSecond())},
-	}
-}
-
-// partitionNodes are the names of a partition's nodes, and their CPUs.
-func partitionNodes(p *pb.Partition, nodes []*pb.Node) (names []string, cpus uint32) {
-	for _, node := range nodes {
-		if MemberOf(node, p.Name) {
-			names = append(names, node.Name)
-			cpus += node.GetInventory().GetCpus()
-		}
-	}
-	return names, cpus
 }

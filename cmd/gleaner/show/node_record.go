@@ -29,9 +29,11 @@ func NodeRecordOf(node *pb.Node, view *View, details bool) *Record {
 	r.Line(Item("State", fullState(node)), Item("ThreadsPerCore", Digits(inventory.GetThreadsPerCore())), Item("TmpDisk", Digits(inventory.GetTmpBytes()>>20)), "Weight=1",
 		Item("Owner", cmp.Or(node.OwnerAccount, "N/A")), "MCS_label=N/A")
 	r.Line(Item("Partitions", strings.Join(node.Partitions, ",")))
-	r.Line(Item("BootId", OrNull(inventory.GetBootId())), Item("SlurmdStartTime", view.Stamp(node.RegisteredMs, "None")))
+	r.Line(Item("BootTime", view.Stamp(node.GetLoad().GetBootMs(), "None")), Item("SlurmdStartTime", view.Stamp(node.RegisteredMs, "None")), Item("BootId", OrNull(inventory.GetBootId())))
+	r.Line(Item("LastBusyTime", view.Stamp(lastBusyMS(node, view), "Unknown")), "ResumeAfterTime=None", "SuspendTime=INFINITE")
 	r.Line(Item("CfgTRES", view.nodeTres(node)))
 	r.Line(Item("AllocTRES", view.nodeTresUsed(node)))
+	r.Line("CurrentWatts=0", "AveWatts=0")
 	if node.Reason != "" {
 		r.Line(Item("Reason", fmt.Sprintf("%s [%s@%s]", node.Reason, cmp.Or(node.ReasonUser, "unknown"), view.Stamp(node.ReasonMs, "Unknown"))))
 	}

@@ -67,23 +67,28 @@ func (r *NodeRow) names(value func(*pb.Node) string) string {
 }
 
 // tally is allocated, idle, other and total, of nodes or of CPUs.
-type tally struct{ allocated, idle, other, total uint64 }
+type tally struct {
+	Allocated uint64 `json:"allocated"`
+	Idle      uint64 `json:"idle"`
+	Other     uint64 `json:"other"`
+	Total     uint64 `json:"total"`
+}
 
 func (t tally) String() string {
-	return fmt.Sprintf("%d/%d/%d/%d", t.allocated, t.idle, t.other, t.total)
+	return fmt.Sprintf("%d/%d/%d/%d", t.Allocated, t.Idle, t.Other, t.Total)
 }
 
 func (r *NodeRow) nodeTally() tally {
 	var t tally
 	for _, node := range r.Nodes {
-		t.total++
+		t.Total++
 		switch {
 		case !usable(node):
-			t.other++
+			t.Other++
 		case busy(node):
-			t.allocated++
+			t.Allocated++
 		default:
-			t.idle++
+			t.Idle++
 		}
 	}
 	return t
@@ -94,12 +99,12 @@ func (r *NodeRow) cpuTally() tally {
 	for _, node := range r.Nodes {
 		total := uint64(node.GetInventory().GetCpus())
 		allocated := min(uint64(node.AllocatedCpus), total)
-		t.total += total
-		t.allocated += allocated
+		t.Total += total
+		t.Allocated += allocated
 		if usable(node) {
-			t.idle += total - allocated
+			t.Idle += total - allocated
 		} else {
-			t.other += total - allocated
+			t.Other += total - allocated
 		}
 	}
 	return t

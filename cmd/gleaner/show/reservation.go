@@ -64,6 +64,7 @@ func WriteReservations(to io.Writer, reservations []*pb.Reservation, view *View,
 		record.Line(Item("ReservationName", r.Name), Item("StartTime", view.Stamp(r.StartMs, "Unknown")), Item("EndTime", view.Stamp(r.EndMs, "Unknown")), Item("Duration", clockText(reservationSeconds(r))))
 		record.Line(Item("Nodes", OrNull(r.Nodes)), Item("NodeCnt", Digits(r.NodeCount)), Item("CoreCnt", Digits(r.CpuCount)), "Features=(null)", Item("PartitionName", OrNull(r.Partition)), Item("Flags", strings.Join(flagWords(r), ",")))
 		record.Line(Item("TRES", reservationTres(r)))
+		record.Line("AllowedPartitions=(null)", "QOS=(null)")
 		record.Line(Item("Users", OrNull(whoUses(r.Users, r.NotUsers))), "Groups=(null)", Item("Accounts", OrNull(whoUses(r.Accounts, r.NotAccounts))), "Licenses=(null)", Item("State", reservationState(r)), "BurstBuffer=(null)")
 		record.Line("MaxStartDelay=(null)")
 		record.Write(out, oneLine)
@@ -104,12 +105,30 @@ type ReservationJSON struct {
 	StartTime Optional `json:"start_time"`
 	Tres      string   `json:"tres"`
 	Users     string   `json:"users"`
+	*reservationUnused
+}
+
+// reservationUnused is what no reservation has here.
+type reservationUnused struct {
+	BurstBuffer         string          `json:"burst_buffer"`
+	CoreSpecializations []string        `json:"core_specializations"`
+	MaxStartDelay       uint32          `json:"max_start_delay"`
+	PurgeCompleted      reservationTime `json:"purge_completed"`
+	Watts               struct{}        `json:"watts"`
+}
+
+type reservationTime struct {
+	Time Optional `json:"time"`
 }
 
 // Reservation is a reservation as a record of this shape.
 func (s JSONShape) Reservation(r *pb.Reservation) *ReservationJSON {
-	return &ReservationJSON{
+	record := &ReservationJSON{
 		Accounts: whoUses(r.Accounts, r.NotAccounts), CoreCount: r.CpuCount, EndTime: s.moment(r.EndMs), Flags: flagWords(r), Name: r.Name,
 		NodeCount: r.NodeCount, NodeList: r.Nodes, Partition: r.Partition, StartTime: s.moment(r.StartMs), Tres: reservationTres(r), Users: whoUses(r.Users, r.NotUsers),
 	}
+	if s != JSONOld {
+		record.reservationUnused = &reservationUnused{CoreSpecializations: []string{}, PurgeCompleted: reservationTime{Optional{Shape: s}}}
+	}
+	return record
 }

@@ -8,6 +8,7 @@ import (
 // jsonRecord is a step that runs, as Slurm's JSON has it (slurmrestd, "step_info"). What no
 // step has here is empty or unset.
 type jsonRecord struct {
+	stepFiles
 	Array       arrayPart `json:"array"`
 	Cluster     string    `json:"cluster"`
 	Container   string    `json:"container"`
@@ -28,6 +29,16 @@ type jsonRecord struct {
 	Time        timePart  `json:"time"`
 	TRES        tresPart  `json:"tres"`
 	User        string    `json:"user"`
+}
+
+// stepFiles are where a step's output goes, which its node does not say.
+type stepFiles struct {
+	Stderr   string `json:"stderr"`
+	Stdin    string `json:"stdin"`
+	Stdout   string `json:"stdout"`
+	StderrIn string `json:"stderr_expanded"`
+	StdinIn  string `json:"stdin_expanded"`
+	StdoutIn string `json:"stdout_expanded"`
 }
 
 type arrayPart struct {
@@ -83,7 +94,7 @@ const notInArray = 0xfffffffe
 func (r *Row) JSON(s show.JSONShape) any {
 	unset := show.Optional{Shape: s}
 	record := jsonRecord{
-		Array: arrayPart{JobID: r.Job.GetArrayJobId(), TaskID: notInArray}, Cluster: "gleaner",
+		Array: arrayPart{JobID: r.Job.GetArrayJobId(), TaskID: notInArray}, Cluster: show.Cluster,
 		CPU: cpuPart{frequencyPart{Min: unset, Max: unset, Governor: unset}},
 		ID:  r.ID(), Name: r.name(), Nodes: r.nodes(), CPUs: r.Step.CPUs, Tasks: r.Step.Tasks, Partition: r.Job.GetPartition(),
 		State: s.Words(running), Task: taskPart{"UNKNOWN"}, TRES: tresPart{Allocation: r.tres()}, User: r.Job.GetOwner().GetUser(),

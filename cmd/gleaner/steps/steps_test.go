@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/step"
@@ -116,6 +117,11 @@ func TestRecord(t *testing.T) {
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
 	}
+}
+
+// TestSlurmKeys: a step has all that Slurm's has.
+func TestSlurmKeys(t *testing.T) {
+	clienttest.Keys(t, "testdata/step.keys", rows(t, "14.1")[0].JSON(show.JSONCurrent))
 }
 
 func TestJSON(t *testing.T) {

@@ -1030,6 +1030,7 @@ type HostLoad struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	LoadHundredths       uint32                 `protobuf:"varint,1,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`                     // the load average of one minute, times 100
 	AvailableMemoryBytes uint64                 `protobuf:"varint,2,opt,name=available_memory_bytes,json=availableMemoryBytes,proto3" json:"available_memory_bytes,omitempty"` // what programs can take before the host swaps
+	BootMs               int64                  `protobuf:"varint,3,opt,name=boot_ms,json=bootMs,proto3" json:"boot_ms,omitempty"`                                             // when its kernel was started, to the second; 0 = not told
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -1074,6 +1075,13 @@ func (x *HostLoad) GetLoadHundredths() uint32 {
 func (x *HostLoad) GetAvailableMemoryBytes() uint64 {
 	if x != nil {
 		return x.AvailableMemoryBytes
+	}
+	return 0
+}
+
+func (x *HostLoad) GetBootMs() int64 {
+	if x != nil {
+		return x.BootMs
 	}
 	return 0
 }
@@ -1589,10 +1597,11 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"evacuation\x12 \n" +
 	"\vreservation\x18. \x01(\tR\vreservation\x12 \n" +
 	"\vmaintenance\x18/ \x01(\bR\vmaintenance\x12(\n" +
-	"\x04load\x180 \x01(\v2\x14.gleaner.v1.HostLoadR\x04load\"i\n" +
+	"\x04load\x180 \x01(\v2\x14.gleaner.v1.HostLoadR\x04load\"\x82\x01\n" +
 	"\bHostLoad\x12'\n" +
 	"\x0fload_hundredths\x18\x01 \x01(\rR\x0eloadHundredths\x124\n" +
-	"\x16available_memory_bytes\x18\x02 \x01(\x04R\x14availableMemoryBytes\"n\n" +
+	"\x16available_memory_bytes\x18\x02 \x01(\x04R\x14availableMemoryBytes\x12\x17\n" +
+	"\aboot_ms\x18\x03 \x01(\x03R\x06bootMs\"n\n" +
 	"\n" +
 	"Evacuation\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x1f\n" +
