@@ -2446,8 +2446,9 @@ type Policy struct {
 	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
 	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
-	Images               *ImageRules      `protobuf:"bytes,200,opt,name=images,proto3" json:"images,omitempty"` // none = every image
-	Mail                 *MailPolicy      `protobuf:"bytes,680,opt,name=mail,proto3" json:"mail,omitempty"`     // none = no mail is sent
+	Images               *ImageRules      `protobuf:"bytes,200,opt,name=images,proto3" json:"images,omitempty"`                        // none = every image
+	Mail                 *MailPolicy      `protobuf:"bytes,680,opt,name=mail,proto3" json:"mail,omitempty"`                            // none = no mail is sent
+	GangRange            *GangRange       `protobuf:"bytes,720,opt,name=gang_range,json=gangRange,proto3" json:"gang_range,omitempty"` // none = the default
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2688,6 +2689,13 @@ func (x *Policy) GetImages() *ImageRules {
 func (x *Policy) GetMail() *MailPolicy {
 	if x != nil {
 		return x.Mail
+	}
+	return nil
+}
+
+func (x *Policy) GetGangRange() *GangRange {
+	if x != nil {
+		return x.GangRange
 	}
 	return nil
 }
@@ -4437,7 +4445,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\x84\v\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xbb\v\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4476,7 +4484,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
 	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\x12/\n" +
 	"\x06images\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x06images\x12+\n" +
-	"\x04mail\x18\xa8\x05 \x01(\v2\x16.gleaner.v1.MailPolicyR\x04mail\"j\n" +
+	"\x04mail\x18\xa8\x05 \x01(\v2\x16.gleaner.v1.MailPolicyR\x04mail\x125\n" +
+	"\n" +
+	"gang_range\x18\xd0\x05 \x01(\v2\x15.gleaner.v1.GangRangeR\tgangRange\"j\n" +
 	"\n" +
 	"MailPolicy\x12\x18\n" +
 	"\aprogram\x18\x01 \x01(\tR\aprogram\x12\x16\n" +
@@ -4768,52 +4778,53 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*OwnerReport)(nil),                // 73: gleaner.v1.OwnerReport
 	(*Outside)(nil),                    // 74: gleaner.v1.Outside
 	(*ImageRules)(nil),                 // 75: gleaner.v1.ImageRules
-	(*CreateReservationRequest)(nil),   // 76: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 77: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 78: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 79: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 80: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 81: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 82: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 83: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 84: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 85: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 86: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 87: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 88: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 89: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 90: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 91: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 92: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 93: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 94: gleaner.v1.TunnelMessage
-	(*ContainerImagesRequest)(nil),     // 95: gleaner.v1.ContainerImagesRequest
-	(*ListCertificatesRequest)(nil),    // 96: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 97: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 98: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 99: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 100: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 101: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 102: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 103: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 104: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 105: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 106: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 107: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 108: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 109: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 110: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 111: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 112: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 113: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 114: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 115: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 116: gleaner.v1.ListLimitsResponse
-	(*ContainerImagesResponse)(nil),    // 117: gleaner.v1.ContainerImagesResponse
-	(*ListCertificatesResponse)(nil),   // 118: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 119: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 120: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 121: gleaner.v1.RecordCertificatesResponse
+	(*GangRange)(nil),                  // 76: gleaner.v1.GangRange
+	(*CreateReservationRequest)(nil),   // 77: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 78: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 79: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 80: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 81: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 82: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 83: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 84: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 85: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 86: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 87: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 88: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 89: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 90: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 91: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 92: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 93: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 94: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 95: gleaner.v1.TunnelMessage
+	(*ContainerImagesRequest)(nil),     // 96: gleaner.v1.ContainerImagesRequest
+	(*ListCertificatesRequest)(nil),    // 97: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 98: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 99: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 100: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 101: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 102: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 103: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 104: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 105: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 106: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 107: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 108: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 109: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 110: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 111: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 112: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 113: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 114: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 115: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 116: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 117: gleaner.v1.ListLimitsResponse
+	(*ContainerImagesResponse)(nil),    // 118: gleaner.v1.ContainerImagesResponse
+	(*ListCertificatesResponse)(nil),   // 119: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 120: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 121: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 122: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	63,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4870,109 +4881,110 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	47,  // 51: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
 	75,  // 52: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
 	39,  // 53: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
-	62,  // 54: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 55: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	52,  // 56: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 57: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	55,  // 58: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 59: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	65,  // 60: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	70,  // 61: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	60,  // 62: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	61,  // 63: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 64: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 65: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 66: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 67: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 68: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 69: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 70: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 71: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 72: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 73: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 74: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 75: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 76: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 77: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 78: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	76,  // 79: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	77,  // 80: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	78,  // 81: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	79,  // 82: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	50,  // 83: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	53,  // 84: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	56,  // 85: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	58,  // 86: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	80,  // 87: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	81,  // 88: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	82,  // 89: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	83,  // 90: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	84,  // 91: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	85,  // 92: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	86,  // 93: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	87,  // 94: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	88,  // 95: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	89,  // 96: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	90,  // 97: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	91,  // 98: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	92,  // 99: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	93,  // 100: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 101: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	94,  // 102: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	95,  // 103: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
-	96,  // 104: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	97,  // 105: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	98,  // 106: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	99,  // 107: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 108: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 109: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 110: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 111: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 112: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 113: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 114: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 115: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 116: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 117: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 118: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 119: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 120: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 121: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 122: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	100, // 123: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	101, // 124: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	102, // 125: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	103, // 126: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	51,  // 127: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	54,  // 128: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	57,  // 129: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	59,  // 130: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	104, // 131: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	105, // 132: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	106, // 133: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	107, // 134: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	108, // 135: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	109, // 136: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	87,  // 137: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	110, // 138: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	111, // 139: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	112, // 140: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	113, // 141: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	114, // 142: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	115, // 143: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	116, // 144: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 145: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	94,  // 146: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	117, // 147: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
-	118, // 148: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	119, // 149: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	120, // 150: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	121, // 151: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	108, // [108:152] is the sub-list for method output_type
-	64,  // [64:108] is the sub-list for method input_type
-	64,  // [64:64] is the sub-list for extension type_name
-	64,  // [64:64] is the sub-list for extension extendee
-	0,   // [0:64] is the sub-list for field type_name
+	76,  // 54: gleaner.v1.Policy.gang_range:type_name -> gleaner.v1.GangRange
+	62,  // 55: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 56: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	52,  // 57: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 58: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	55,  // 59: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 60: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	65,  // 61: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	70,  // 62: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	60,  // 63: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	61,  // 64: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 65: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 66: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 67: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 68: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 69: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 70: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 71: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 72: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 73: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 74: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 75: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 76: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 77: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 78: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 79: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	77,  // 80: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	78,  // 81: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	79,  // 82: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	80,  // 83: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	50,  // 84: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	53,  // 85: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	56,  // 86: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	58,  // 87: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	81,  // 88: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	82,  // 89: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	83,  // 90: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	84,  // 91: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	85,  // 92: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	86,  // 93: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	87,  // 94: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	88,  // 95: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	89,  // 96: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	90,  // 97: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	91,  // 98: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	92,  // 99: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	93,  // 100: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	94,  // 101: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 102: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	95,  // 103: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	96,  // 104: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
+	97,  // 105: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	98,  // 106: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	99,  // 107: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	100, // 108: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 109: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 110: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 111: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 112: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 113: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 114: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 115: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 116: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 117: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 118: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 119: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 120: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 121: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 122: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 123: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	101, // 124: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	102, // 125: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	103, // 126: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	104, // 127: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	51,  // 128: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	54,  // 129: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	57,  // 130: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	59,  // 131: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	105, // 132: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	106, // 133: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	107, // 134: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	108, // 135: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	109, // 136: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	110, // 137: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	88,  // 138: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	111, // 139: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	112, // 140: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	113, // 141: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	114, // 142: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	115, // 143: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	116, // 144: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	117, // 145: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 146: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	95,  // 147: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	118, // 148: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
+	119, // 149: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	120, // 150: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	121, // 151: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	122, // 152: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	109, // [109:153] is the sub-list for method output_type
+	65,  // [65:109] is the sub-list for method input_type
+	65,  // [65:65] is the sub-list for extension type_name
+	65,  // [65:65] is the sub-list for extension extendee
+	0,   // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
