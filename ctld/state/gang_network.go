@@ -109,9 +109,17 @@ func (j *Job) between() *GangRange {
 // HasNetwork reports whether the present run has a network between its nodes.
 func (j *Job) HasNetwork() bool { return j.between() != nil }
 
+// isPrivate reports whether a job has a network of its own in a run that starts.
+func (t *tables) isPrivate(job *Job, run *Run) bool {
+	if job.Spec.Network == pb.Network_NETWORK_AUTO {
+		return t.networkFor(job, run) == pb.Network_NETWORK_PRIVATE
+	}
+	return job.Spec.Network == pb.Network_NETWORK_PRIVATE
+}
+
 // giveBetween gives a run that starts its addresses.
 func (s *State) giveBetween(job *Job, run *Run) {
-	if len(run.Allocs) < 2 || run.Restore != nil || s.networkFor(job, run) != pb.Network_NETWORK_PRIVATE {
+	if len(run.Allocs) < 2 || run.Restore != nil || !s.isPrivate(job, run) {
 		return
 	}
 	number := job.ID
@@ -124,7 +132,7 @@ func (s *State) giveBetween(job *Job, run *Run) {
 
 // checkBetween refuses a run with a network between nodes of which one takes no part.
 func (s *State) checkBetween(job *Job, run *Run) error {
-	if len(run.Allocs) < 2 || s.networkFor(job, run) != pb.Network_NETWORK_PRIVATE {
+	if len(run.Allocs) < 2 || !s.isPrivate(job, run) {
 		return nil
 	}
 	within := s.policy.GangRange.prefixes()

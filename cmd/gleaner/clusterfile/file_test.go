@@ -184,6 +184,8 @@ func TestClusterFileRefuses(t *testing.T) {
 		"network_allow = [\"x\"]\n" + partition:                                            "network_allow: \"x\" is no destination: write an address",
 		"network_allow = [\"all\", \"::1\"]\n" + partition:                                 "\"all\" stands alone",
 		partition + "network_rate = \"7\"\n":                                               "network_rate: \"7\" is less than 1K",
+		"gang_range = \"10.0.0.0/24\"\n" + partition:                                       "gang_range \"10.0.0.0/24\": a range of IPv4 addresses is needed, of 8 to 16 bits and with nothing after them, for example 198.18.0.0/15",
+		"gang_range6 = \"198.18.0.0/15\"\n" + partition:                                    "gang_range6 \"198.18.0.0/15\": a range of IPv6 addresses is needed, of at most 64 bits",
 		"network = \"x\"\n" + partition:                                                    "network: \"x\" is none of host, private, private-only",
 		partition + "network = \"x\"\n":                                                    "network: \"x\" is none of host, private, private-only",
 		partition + "nodes = \"n[1-\"\n":                                                   "nodes: ",
