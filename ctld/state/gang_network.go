@@ -185,22 +185,24 @@ func takesSeveral(r *place.Request) bool {
 	return r.Tasks > 1 || r.GPUsPerJob > 1 || len(r.RequiredNodes) > 1
 }
 
+// noteCrossed keeps the index of the nodes with routes into the site's range.
+func (s *State) noteCrossed(node *Node, within spec.GangRange) {
+	if node.crossed(within) != "" {
+		s.crossed.Set(node.Name, struct{}{})
+	} else {
+		s.crossed.Delete(node.Name)
+	}
+}
+
 // betweenRule keeps jobs that may have such a network from nodes that take no part. nil =
 // all nodes do.
 func (t *tables) betweenRule() nodeRule {
-	var crossed []string
-	within := t.policy.GangRange.prefixes()
-	for node := range t.Nodes() {
-		if node.crossed(within) != "" {
-			crossed = append(crossed, node.Name)
-		}
-	}
-	if crossed == nil {
+	if t.crossed.Len() == 0 {
 		return nil
 	}
 	return newNodeRule((*Job).mayBeBetween, func(job *Job) (out nodesFor) {
 		if job.mayBeBetween() {
-			out.never = crossed
+			out.never = t.crossed.Keys()
 		}
 		return out
 	})
@@ -208,19 +210,20 @@ func (t *tables) betweenRule() nodeRule {
 
 // tellCrossed says of a waiting job which nodes it does not get for that.
 func (t *tables) tellCrossed(message *pb.Job, job *Job) {
-	if !job.mayBeBetween() {
+	if t.crossed.Len() == 0 || !job.mayBeBetween() {
 		return
 	}
-	text, others, within := "", 0, t.policy.GangRange.prefixes()
-	for node := range t.Nodes() {
-		why := node.crossed(within)
-		if why == "" || !t.inPartitions(job, node.Name) {
-			continue
+	text, others := "", 0
+	t.crossed.Scan(func(name string, _ struct{}) bool {
+		if !t.inPartitions(job, name) {
+			return true
 		}
 		if others++; others == 1 {
-			text = "node " + node.Name + " " + why
+			node, _ := t.nodes.Get(name)
+			text = "node " + name + " " + node.crossed(t.policy.GangRange.prefixes())
 		}
-	}
+		return true
+	})
 	if others > 1 {
 		text = joinSentences(text, fmt.Sprintf("%d more nodes likewise", others-1))
 	}
