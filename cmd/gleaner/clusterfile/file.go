@@ -124,7 +124,9 @@ func Parse(text []byte) (*pb.Policy, error) {
 	if _, err := spec.ParseGangRange(file.GangRange, file.GangRange6); err != nil {
 		return nil, err
 	}
-	policy.GangRange = &pb.GangRange{V4: file.GangRange, V6: file.GangRange6}
+	if file.GangRange != "" || file.GangRange6 != "" {
+		policy.GangRange = &pb.GangRange{V4: file.GangRange, V6: file.GangRange6}
+	}
 	if policy.DefaultMemoryPerCpuBytes, err = defaultMemory("def_mem_per_cpu", file.DefMemPerCPU); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ lease = 10
 lease_margin = 4
 image_wait = "2:00"
 network = "Private"
+gang_range = "10.64.0.0/12"
 def_mem_per_cpu = "1G"
 def_mem_per_gpu = "8G"
 max_array_size = 11
@@ -128,7 +129,7 @@ enforce = ["safe", "qos"]
 		t.Fatal(err)
 	}
 	want := &pb.Policy{
-		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, Network: "private", ImageWaitS: 120, MaxArraySize: 11, MaxJobCount: 12,
+		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, Network: "private", ImageWaitS: 120, MaxArraySize: 11, MaxJobCount: 12, GangRange: &pb.GangRange{V4: "10.64.0.0/12"},
 		DefaultMemoryPerCpuBytes: 1 << 30, DefaultMemoryPerGpuBytes: 8 << 30,
 		MaxSubmitJobsPerUser: 6, RateLimit: &pb.RateLimit{Off: true, BucketSize: 30, RefillRate: 2, RefillPeriodS: 3, TableSize: 100, LogFreqS: 60},
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n[1-4]", IsDefault: true, MaxTimeS: 86400, DefaultTimeS: 5400,
