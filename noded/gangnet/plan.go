@@ -22,6 +22,7 @@
 package gangnet
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -37,16 +38,19 @@ const Device = "gang0"
 // ErrPeers is returned, wrapped, for peers with whom there can be no network.
 var ErrPeers = errors.New("the controller named peers with whom the job has no network")
 
-// address is that of an allocation in one range of its job's network.
+// address is that of an allocation in one range of its job's network: those after the first,
+// which nobody has.
 func address(network netip.Prefix, index int) (netip.Addr, error) {
-	address := network.Masked().Addr()
-	for range index + 1 {
-		address = address.Next()
-	}
-	if index < 0 || !address.IsValid() || !network.Contains(address) {
+	const most = 32 // bits of a number
+	free := min(network.Addr().BitLen()-network.Bits(), most)
+	if index < 0 || !network.IsValid() || uint64(index)+1 >= 1<<free {
 		return netip.Addr{}, fmt.Errorf("network %s has no address for node %d of the job", network, index)
 	}
-	return address, nil
+	text := network.Masked().Addr().AsSlice()
+	last := text[len(text)-4:]
+	binary.BigEndian.PutUint32(last, binary.BigEndian.Uint32(last)+uint32(index)+1)
+	at, _ := netip.AddrFromSlice(text)
+	return at, nil
 }
 
 // Network are the addresses of a job's network.

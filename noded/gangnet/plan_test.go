@@ -23,6 +23,14 @@ func TestAddress(t *testing.T) {
 	if _, err := address(netip.MustParsePrefix("255.255.255.252/30"), 3); err == nil {
 		t.Error("there is no address after the last")
 	}
+	if at, err := address(netip.MustParsePrefix("198.18.0.0/15"), 1<<16); err != nil || at.String() != "198.19.0.1" {
+		t.Error(at, err)
+	}
+	for _, bad := range []int{1<<32 - 1, 1 << 40} {
+		if at, err := address(netip.MustParsePrefix("fd00::/64"), bad); err == nil {
+			t.Errorf("%d: %s", bad, at)
+		}
+	}
 	for _, bad := range [][2]string{{"", ""}, {"198.18.4.8/29", ""}, {"fd00::/96", "fd00::/96"}, {"198.18.4.8/29", "198.18.4.8/29"}} {
 		if network, err := ParseNetwork(bad[0], bad[1]); err == nil {
 			t.Errorf("%q: %v", bad, network)
