@@ -121,12 +121,11 @@ func Parse(text []byte) (*pb.Policy, error) {
 	if policy.Outside, err = file.outside(); err != nil {
 		return nil, err
 	}
-	if _, err := spec.ParseGangRange(file.GangRange, file.GangRange6); err != nil {
+	gangs, err := spec.ParseGangRange(file.GangRange, file.GangRange6)
+	if err != nil {
 		return nil, err
 	}
-	if file.GangRange != "" || file.GangRange6 != "" {
-		policy.GangRange = &pb.GangRange{V4: file.GangRange, V6: file.GangRange6}
-	}
+	policy.GangRange = &pb.GangRange{V4: gangs.V4.String(), V6: gangs.V6.String()}
 	if policy.DefaultMemoryPerCpuBytes, err = defaultMemory("def_mem_per_cpu", file.DefMemPerCPU); err != nil {
 		return nil, err
 	}

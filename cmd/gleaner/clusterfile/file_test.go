@@ -129,7 +129,7 @@ enforce = ["safe", "qos"]
 		t.Fatal(err)
 	}
 	want := &pb.Policy{
-		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, Network: "private", ImageWaitS: 120, MaxArraySize: 11, MaxJobCount: 12, GangRange: &pb.GangRange{V4: "10.64.0.0/12"},
+		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, Network: "private", ImageWaitS: 120, MaxArraySize: 11, MaxJobCount: 12, GangRange: &pb.GangRange{V4: "10.64.0.0/12", V6: "fd6c:9a3e:11f2:7e06::/64"},
 		DefaultMemoryPerCpuBytes: 1 << 30, DefaultMemoryPerGpuBytes: 8 << 30,
 		MaxSubmitJobsPerUser: 6, RateLimit: &pb.RateLimit{Off: true, BucketSize: 30, RefillRate: 2, RefillPeriodS: 3, TableSize: 100, LogFreqS: 60},
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n[1-4]", IsDefault: true, MaxTimeS: 86400, DefaultTimeS: 5400,
