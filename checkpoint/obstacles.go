@@ -80,7 +80,7 @@ const maxObstacles = 16
 //
 // resets says that connections which lead out of a network of the tree's own are no
 // obstacle: the caller resets them after a restore.
-func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool, resets bool) ([]Obstacle, error) {
+func Obstacles(tree Tree, peers []netip.Prefix, saved func(path string) bool, resets bool) ([]Obstacle, error) {
 	pids, err := tree.Procs()
 	if err != nil || len(pids) == 0 {
 		return nil, err
@@ -111,7 +111,7 @@ func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool, rese
 type survey struct {
 	found     []Obstacle
 	saved     func(path string) bool
-	peers     netip.Prefix
+	peers     []netip.Prefix
 	resets    bool
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open

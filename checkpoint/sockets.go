@@ -205,7 +205,7 @@ func (s *survey) streams(pid int, table string, in *network, left map[uint64]int
 
 // withPeer says whether a connection is one with a tree that is saved too.
 func (s *survey) withPeer(local, remote netip.AddrPort) bool {
-	return s.peers.IsValid() && s.peers.Contains(local.Addr()) && s.peers.Contains(remote.Addr())
+	return slices.ContainsFunc(s.peers, func(p netip.Prefix) bool { return p.Contains(local.Addr()) && p.Contains(remote.Addr()) })
 }
 
 // halfWithPeer says whether a line of a table is of a connection with such a tree that is in

@@ -10,6 +10,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // NetworkConfig is section [network] of the configuration: the way out of jobs with a
@@ -58,8 +59,8 @@ func (f *configFile) checkNetwork(c *Config) error {
 		check     func(netip.Prefix) error
 		into      *netip.Prefix
 	}{
-		{"network.range", section.Range, network.CheckRange4, &c.Network.Ranges.V4},
-		{"network.range6", section.Range6, network.CheckRange6, &c.Network.Ranges.V6},
+		{"network.range", section.Range, spec.CheckRange4, &c.Network.Ranges.V4},
+		{"network.range6", section.Range6, spec.CheckRange6, &c.Network.Ranges.V6},
 	} {
 		if r.text == "" {
 			continue
@@ -113,4 +114,15 @@ func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
 	}
 	log.Info("jobs with a network of their own reach the outside through this node", "range", ranges.V4, "range6", ranges.V6)
 	return bundle.Network{Ranges: ranges}
+}
+
+// tellRoutes answers where the node's routes lead, for the controllers: a job has no network
+// between nodes with addresses to which one of them has a route.
+func tellRoutes(ranges network.Ranges, log *slog.Logger) []string {
+	routes, err := network.Routes()
+	if err != nil {
+		log.Warn("the controllers are not told where this node's routes lead: jobs on several nodes may get addresses that are in use here", "error", err)
+		return nil
+	}
+	return spec.WidestRoutes(append(routes, ranges.V4, ranges.V6))
 }

@@ -49,6 +49,7 @@ type machine struct {
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
 	wayOut   bundle.Network
+	routes   []string // where they lead, when the daemon began
 	parks    *parkTimes
 	traffic  *guestTraffic
 	io       *guestIO
@@ -164,7 +165,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		TmpPerCpuBytes:  m.tmp.perCPU,
 		TmpUnbounded:    m.tmp.unbounded,
 	}
-	inventory.NoWayOut = registry.Words(m.wayOut.WhyNot)
+	inventory.NoWayOut, inventory.Routes = registry.Words(m.wayOut.WhyNot), m.routes
 	if m.traffic != nil {
 		inventory.BoundsNetwork, inventory.NoNetworkBound = m.traffic.limit != nil, registry.Words(m.traffic.whyNot)
 	}

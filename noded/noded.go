@@ -88,6 +88,7 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	machine.use = newGPUUse(source, config.CgroupParent, log)
 	saving := machine.findEngine(ctx, log)
 	machine.wayOut = tellNetwork(&config.Network, log)
+	machine.routes = tellRoutes(machine.wayOut.Ranges, log)
 	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving, network: machine.wayOut, nodeCPUs: machine.cpus(), tmp: machine.tmp}, uuid.NewString(), log)
 	agent.checkRoom()
 	agent.adoptOwned(config.StateDir)

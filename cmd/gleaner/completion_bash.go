@@ -13,6 +13,7 @@ import (
 // Tab waits for no controller: one that is not there offers nothing.
 var bashSources = map[string]string{
 	"partition[,...]": "_gleaner_ask ginfo --noheader --format=%R",
+	"node":            "_gleaner_ask ginfo --noheader --Node --format=%N",
 	"nodes":           "_gleaner_ask ginfo --noheader --Node --format=%N",
 	"job":             "_gleaner_jobs",
 	"job[,...]":       "_gleaner_jobs",
@@ -120,7 +121,7 @@ OPTIONS
 _gleaner_operands() {
 	case "$1 $2" in
 OPERANDS
-	'cancel '* | 'control hold' | 'control release' | 'control requeue' | 'control show job') _gleaner_jobs ;;
+	'cancel '* | 'attach ' | 'forward ' | 'control hold' | 'control release' | 'control requeue' | 'control show job') _gleaner_jobs ;;
 	'control update'*) _gleaner_updates "$2" ;;
 	'control show') echo 'ENTITIES' ;;
 	'control show node' | 'reclaim ' | 'release ') _gleaner_ask ginfo --noheader --Node --format=%N ;;

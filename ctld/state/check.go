@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tidwall/btree"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Check says which invariant does not hold; nil when all do. It counts from the
@@ -87,6 +89,8 @@ func checkAllocs(job *Job) error {
 		}
 	}
 	switch {
+	case job.Phase == Running && job.IsGang() && job.HasNetwork() != (job.networkNow() == pb.Network_NETWORK_PRIVATE):
+		return fmt.Errorf("job %d: has addresses between its nodes (%t), and its network is %s", job.ID, job.HasNetwork(), job.networkNow())
 	case job.Phase == Running && held != len(job.Run.Allocs):
 		return fmt.Errorf("job %d: runs with a released allocation", job.ID)
 	case job.Phase == Ending && held == 0 && len(job.Run.Beside) == 0:

@@ -15,7 +15,7 @@ func (t *tables) checkNodes(want *census) error {
 	if awaited := len(t.Awaited()); awaited != int(t.awaited) {
 		errs = append(errs, fmt.Errorf("%d nodes are awaited, %d are counted", awaited, t.awaited))
 	}
-	reclaimed := 0
+	reclaimed, crossed, within := 0, 0, t.policy.GangRange.prefixes()
 	for name := range want.uses {
 		if _, known := t.nodes.Get(name); !known {
 			errs = append(errs, errors.New("jobs hold a node that is not known"))
@@ -30,6 +30,9 @@ func (t *tables) checkNodes(want *census) error {
 		if node.Reclaim != nil {
 			reclaimed++
 		}
+		if node.crossed(within) != "" {
+			crossed++
+		}
 	}
 	t.habits.Scan(func(name string, _ struct{}) bool {
 		if _, known := t.nodes.Get(name); !known {
@@ -43,6 +46,9 @@ func (t *tables) checkNodes(want *census) error {
 		}
 		return true
 	})
+	if t.crossed.Len() != crossed {
+		errs = append(errs, fmt.Errorf("%d nodes have routes into the range of networks between nodes, the index has %d", crossed, t.crossed.Len()))
+	}
 	if t.reclaimed.Len() != reclaimed {
 		errs = append(errs, fmt.Errorf("%d nodes are reclaimed, the index has %d", reclaimed, t.reclaimed.Len()))
 	}

@@ -58,6 +58,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 		},
 		"accounting":   map[string]any{"enforce": []any{}},
 		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(), "network_allow": []any{}, "network_rate": "",
+		"gang_range": p.GangRange.prefixes().V4.String(), "gang_range6": p.GangRange.prefixes().V6.String(),
 	}
 	if d := cmp.Diff(want, documented); d != "" {
 		t.Error(d)

@@ -15,6 +15,7 @@ import (
 //	register … [bounds=network,power,io] [least-power=WATTS] [cannot=WHY]: which of these the node can keep
 //	try-lend        the same, as a dry run
 //	owner-report chem [since=+SECONDS] [until=+SECONDS]
+//	register … [routes=RANGES]: where the node's routes lead
 //	networks        which network jobs have, and where their orders let them connect to
 //	lent            the terms of all nodes that have some
 
@@ -117,7 +118,7 @@ func (d *dialogue) networks() string {
 				if err != nil {
 					d.t.Fatal(err)
 				}
-				fmt.Fprintf(&out, " on %s: %s %s %v", order.Node, strings.TrimPrefix(order.Spec.Network.String(), "NETWORK_"), order.Network, order.Outside.GetAllow())
+				fmt.Fprintf(&out, " on %s: %s %s %v", order.Node, strings.TrimPrefix(order.Spec.Network.String(), "NETWORK_"), strings.TrimSpace(order.Network+" "+order.Network6), order.Outside.GetAllow())
 				if order.NestedContainers {
 					out.WriteString(" nested")
 				}
@@ -153,6 +154,9 @@ func (d *dialogue) ownerReport(a arguments) string {
 
 // boundWords has a node say which bounds it can keep.
 func boundWords(inventory *pb.Inventory, a arguments) {
+	if routes := a.values["routes"]; routes != "" {
+		inventory.Routes = strings.Split(routes, ",")
+	}
 	can := map[string]bool{}
 	for _, word := range strings.Split(a.values["bounds"], ",") {
 		can[word] = true

@@ -17,6 +17,8 @@ func (d *dialogue) policy(a arguments) Command {
 		return codes
 	}
 	message := &pb.Policy{RequeueExit: exits("requeue-exit"), RequeueExitHold: exits("requeue-exit-hold"), LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), ImageWaitS: a.number("image-wait"), MaxJobCount: a.number("max-jobs"), MaxSubmitJobsPerUser: a.number("max-submit"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
+	v4, v6, _ := strings.Cut(a.values["gangs"], ",")
+	message.GangRange = &pb.GangRange{V4: v4, V6: v6}
 	for i, word := range a.words {
 		pieces := strings.Split(word, ":")
 		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}

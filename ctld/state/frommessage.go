@@ -142,6 +142,7 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 		LeaseMarginS: message.GetLeaseMarginS(), ImageWait: message.GetImageWaitS(),
 		RequeueExit: fromRanges(message.GetRequeueExit()), RequeueExitHold: fromRanges(message.GetRequeueExitHold()),
 		PrivateData: message.GetPrivateData(), Network: networkRuleOf(message.GetNetwork()), Outside: outsideFromMessage(message.GetOutside()),
+		GangRange:            GangRange{message.GetGangRange().GetV4(), message.GetGangRange().GetV6()},
 		DefaultMemory:        DefaultMemory{PerCPU: message.GetDefaultMemoryPerCpuBytes(), PerGPU: message.GetDefaultMemoryPerGpuBytes()},
 		MaxSubmitJobsPerUser: message.GetMaxSubmitJobsPerUser(), Rate: rateFromMessage(message.GetRateLimit()),
 		Mail: mailFromMessage(message.GetMail()),

@@ -58,7 +58,7 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 		BoundsNetwork: message.GetBoundsNetwork(), NoNetworkBound: message.GetNoNetworkBound(),
 		BoundsPower: message.GetBoundsPower(), NoPowerBound: message.GetNoPowerBound(), LeastPowerWatts: message.GetLeastPowerWatts(),
 		BoundsIO: message.GetBoundsIo(), NoIOBound: message.GetNoIoBound(),
-		NoWayOut: message.GetNoWayOut(),
+		NoWayOut: message.GetNoWayOut(), Routes: routesOf(message.GetRoutes()),
 	}
 	inventory.ParkBounds = parkBoundRecords(message.GetParkBounds())
 	for _, d := range message.GetDevices() {

@@ -2,9 +2,11 @@ package state
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // TestWhyNot: what a node cannot do, and why, is told as it said it.
@@ -19,5 +21,18 @@ func TestWhyNot(t *testing.T) {
 		if got != want || want == "" {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
+	}
+}
+
+// TestRoutes: where a node's routes lead is told as ranges; what is none is not, and no more
+// than MaxRoutes are.
+func TestRoutes(t *testing.T) {
+	texts := []string{"10.0.0.7/8", "x", "10.0.0.0/33", "fd00::/8"}
+	for range 2 * spec.MaxRoutes {
+		texts = append(texts, "192.0.2.0/24")
+	}
+	got := routesText(routesOf(texts))
+	if len(got) != spec.MaxRoutes-2 || !slices.Equal(got[:3], []string{"10.0.0.0/8", "fd00::/8", "192.0.2.0/24"}) {
+		t.Errorf("%d: %v", len(got), got[:3])
 	}
 }

@@ -158,6 +158,9 @@ type Run struct {
 	// Fills: it began in a hole, and makes room for what is planned on its nodes. See
 	// fill.go.
 	Fills bool `cbor:"560,keyasint,omitempty"`
+	// Between are the addresses of the network between its nodes; nil = it has none, or those
+	// of the image that it resumes from: see Job.between.
+	Between *GangRange `cbor:"720,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

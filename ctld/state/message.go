@@ -104,6 +104,7 @@ func (t *tables) fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 	}
 	t.tellKept(message, job)
 	t.tellTerms(message, job)
+	t.tellCrossed(message, job)
 	t.tellSlow(message, job)
 	t.tellReserved(message, job)
 	t.tellSoon(message, job)

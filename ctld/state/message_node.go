@@ -22,6 +22,7 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 	if node.Inventory != nil {
 		message.Inventory = inventoryMessage(node.Inventory)
 		noteTrouble(message, node)
+		message.NoGangNetwork = node.crossed(t.policy.GangRange.prefixes())
 	}
 	for i := range t.policy.Partitions {
 		if partition := &t.policy.Partitions[i]; partition.Has(node.Name) {
@@ -81,7 +82,7 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		BoundsNetwork: inventory.BoundsNetwork, NoNetworkBound: inventory.NoNetworkBound,
 		BoundsPower: inventory.BoundsPower, NoPowerBound: inventory.NoPowerBound, LeastPowerWatts: inventory.LeastPowerWatts,
 		BoundsIo: inventory.BoundsIO, NoIoBound: inventory.NoIOBound,
-		NoWayOut: inventory.NoWayOut,
+		NoWayOut: inventory.NoWayOut, Routes: routesText(inventory.Routes),
 	}
 	for _, b := range inventory.ParkBounds {
 		message.ParkBounds = append(message.ParkBounds, &pb.ParkBound{Model: b.Model, Devices: b.Devices, BoundMs: b.BoundMS, Measured: b.Measured})
@@ -116,7 +117,7 @@ func PolicyMessage(p *Policy) *pb.Policy {
 		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
 		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(), ImageWaitS: p.ImageWaitS(),
 		RequeueExit: toRanges(p.RequeueExit), RequeueExitHold: toRanges(p.RequeueExitHold),
-		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(), Outside: p.Outside.Message(),
+		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(), Outside: p.Outside.Message(), GangRange: p.GangRange.message(),
 		DefaultMemoryPerCpuBytes: p.DefaultMemory.PerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemory.PerGPU,
 		MaxSubmitJobsPerUser: p.MaxSubmitJobs(), RateLimit: p.Rate.message(),
 		Mail: p.Mail.message(),

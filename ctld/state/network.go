@@ -87,5 +87,8 @@ func (p *Policy) normalizeNetwork() error {
 		_, err := spec.NetworkRule("?")
 		return err
 	}
+	if err := p.GangRange.normalize(); err != nil {
+		return err
+	}
 	return p.Outside.normalize()
 }

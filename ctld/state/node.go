@@ -2,6 +2,7 @@ package state
 
 import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"net/netip"
 )
 
 // Node is a compute node as the controller knows it. A stored Node is never
@@ -107,6 +108,8 @@ type Inventory struct {
 	NoIOBound       string `cbor:"47,keyasint,omitempty"`
 	// NoWayOut is why jobs with a network of their own reach nothing outside through it.
 	NoWayOut string `cbor:"48,keyasint,omitempty"`
+	// Routes are where its routes lead, as it said.
+	Routes []netip.Prefix `cbor:"720,keyasint,omitempty"`
 }
 
 // Device is something that can be allocated to a job.

@@ -67,5 +67,6 @@ func (s *State) deleteNode(name string) {
 	s.nodes.Delete(name)
 	s.reclaimed.Delete(name)
 	s.lending.Delete(name)
+	s.crossed.Delete(name)
 	s.habits.Delete(name)
 }

@@ -36,7 +36,9 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		KillWaitS:    t.policy.KillWaitS,
 		LeaseAction:  LeaseRunOn,
 		Gang:         job.IsGang() || job.Run.Moved,
-		Network:      job.networkText(),
+	}
+	if between := job.between(); between != nil {
+		order.Network, order.Network6 = between.V4, between.V6
 	}
 	if association, known := t.Association(job.Association); known {
 		order.Account = association.Account

@@ -123,6 +123,9 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if err := s.resumeFrom(job, run, order.Image); err != nil {
 		return nil, nil, err
 	}
+	if err := s.checkBetween(job, run); err != nil {
+		return nil, nil, err
+	}
 	if err := s.limitRun(job, run, order.LimitS); err != nil {
 		return nil, nil, err
 	}
@@ -253,6 +256,7 @@ func (s *State) start(job *Job, run *Run) *Job {
 	started.Epoch = max(job.Epoch, s.epochFloor) + 1
 	started.Run = run
 	started.Network = DecidedNetwork(s.networkFor(job, run))
+	s.giveBetween(job, run)
 	if job.Saved != nil {
 		run.Numbered = job.Saved.Number
 	}

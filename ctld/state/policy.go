@@ -63,8 +63,10 @@ type Policy struct {
 
 	Images ImagePolicy `cbor:"200,keyasint,omitzero"` // which container images jobs may have
 	// Mail says how mail about jobs is sent; nil = none is.
-	Mail   *Mail   `cbor:"680,keyasint,omitempty"`
-	Logins []Login `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
+	// GangRange are the addresses of networks between the nodes of a job.
+	GangRange GangRange `cbor:"720,keyasint,omitzero"`
+	Mail      *Mail     `cbor:"680,keyasint,omitempty"`
+	Logins    []Login   `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
 
 	topology []topologySwitch  // the switches with all nodes below each, leaves first
 	owners   map[string]string // of Owners: the account by node; nil = there are none

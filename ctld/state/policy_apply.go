@@ -88,6 +88,10 @@ func (s *State) setPolicy(policy *Policy) {
 		s.deleteNode(name)
 	}
 	s.forgetLending()
+	within := policy.GangRange.prefixes()
+	for node := range s.Nodes() {
+		s.noteCrossed(node, within)
+	}
 }
 
 // namedNodes are the nodes that the policy names as those of a partition or of an owner.

@@ -67,7 +67,7 @@ func policySettings(p *Policy) []setting {
 		{"private_data", strings.Join(p.PrivateData, ",")},
 		{"network", p.SiteNetwork().String()},
 		{"max_submit_jobs_per_user", fmt.Sprint(p.MaxSubmitJobs())},
-	}, slices.Concat(p.Outside.settings(), p.DefaultMemory.settings(), p.Rate.settings(), p.Mail.settings())...)
+	}, slices.Concat(p.Outside.settings(), p.GangRange.settings(), p.DefaultMemory.settings(), p.Rate.settings(), p.Mail.settings())...)
 }
 
 func partitionSettings(p *Partition, exists bool) []setting {

@@ -220,7 +220,7 @@ func imageNeed(job *Job) Image {
 			need.Model = device.Model
 		}
 	}
-	need.Names = job.Run.otherNames()
+	need.Names, need.Between = job.Run.otherNames(), job.between()
 	return need
 }
 
@@ -265,6 +265,8 @@ func (t *tables) cannotTakeAlloc(job *Job, node *Node, image *Image, alloc *Imag
 		return "is reclaimed by its owner"
 	case t.unwelcome(job, node) != "":
 		return t.unwelcome(job, node)
+	case image.Between != nil && node.crossed(image.Between.prefixes()) != "":
+		return node.crossed(image.Between.prefixes())
 	case t.keptReserved(job, node.Name) != "":
 		return t.keptReserved(job, node.Name)
 	case !t.inPartitions(job, node.Name):

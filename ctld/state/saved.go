@@ -77,6 +77,8 @@ type Image struct {
 	Parent uint32 `cbor:"22,keyasint,omitempty"`
 	// Locks: its processes held locks on files.
 	Locks bool `cbor:"23,keyasint,omitempty"`
+	// Between is as in Run: the processes have these addresses.
+	Between *GangRange `cbor:"720,keyasint,omitempty"`
 }
 
 // ImageAlloc is what was saved on one node. Without a digest it is not

@@ -54,7 +54,7 @@ func newNodeRule[K comparable](key func(*Job) K, judge func(*Job) nodesFor) node
 }
 
 // nodeRules is how many rules there are.
-const nodeRules = 5
+const nodeRules = 6
 
 // schedNodesFor gives jobs that do not get all nodes shapes of their own.
 type schedNodesFor struct {
@@ -78,7 +78,7 @@ type shapeFor struct {
 func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
 	all := &schedNodesFor{
 		view:   v,
-		rules:  [nodeRules]nodeRule{v.reclaimRule(nowMS, told), v.termsRule(), v.boundsRule(), v.reservationRule(nowMS, told), v.habitRule(nowMS)},
+		rules:  [nodeRules]nodeRule{v.reclaimRule(nowMS, told), v.termsRule(), v.boundsRule(), v.reservationRule(nowMS, told), v.habitRule(nowMS), v.betweenRule()},
 		shapes: map[shapeFor]int{}, pulls: told.Pulls, staging: staging{view: v},
 	}
 	all.ruled = slices.ContainsFunc(all.rules[:], func(rule nodeRule) bool { return rule != nil })

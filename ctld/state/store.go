@@ -198,6 +198,7 @@ func (s *State) putNode(node *Node) {
 	} else {
 		s.lending.Delete(node.Name)
 	}
+	s.noteCrossed(node, s.policy.GangRange.prefixes())
 	if node.Habit != nil {
 		s.habits.Set(node.Name, struct{}{})
 	} else {

@@ -70,6 +70,7 @@ type tables struct {
 	reclaims  uint32
 	reclaimed *btree.Map[string, struct{}]
 	lending   *btree.Map[string, struct{}] // the nodes with terms of lending
+	crossed   *btree.Map[string, struct{}] // the nodes with routes into the policy's GangRange
 	habits    *btree.Map[string, struct{}] // the nodes of whose owners something is known
 	ownerDays *btree.Map[string, *OwnerDay]
 
@@ -113,6 +114,7 @@ func emptyTables() tables {
 		certificates: new(btree.Map[string, *Certificate]),
 		reclaimed:    new(btree.Map[string, struct{}]),
 		lending:      new(btree.Map[string, struct{}]),
+		crossed:      new(btree.Map[string, struct{}]),
 		habits:       new(btree.Map[string, struct{}]),
 		ownerDays:    new(btree.Map[string, *OwnerDay]),
 		reservations: new(btree.Map[string, *Reservation]),
@@ -142,6 +144,7 @@ func (t *tables) copy() tables {
 	c.certificates = t.certificates.Copy()
 	c.reclaimed = t.reclaimed.Copy()
 	c.lending = t.lending.Copy()
+	c.crossed = t.crossed.Copy()
 	c.habits = t.habits.Copy()
 	c.ownerDays = t.ownerDays.Copy()
 	c.reservations = t.reservations.Copy()

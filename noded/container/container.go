@@ -111,12 +111,12 @@ type Spec struct {
 	User           User
 	HostName       string
 	PrivateNetwork bool
-	Peers          netip.Prefix // of a private network: addresses of others that are saved and restored at the same instant
-	Network        Network      // of a private network: its way out; nil = it has none
-	Resolver       []byte       // /etc/resolv.conf inside; nil = the host's
-	ResetsOutside  bool         // a save does not mind connections that lead out of a private network
-	RunDir         string       // host directory bound at /run/gleaner, owned by the user
-	InitPath       string       // host path of ginit
+	Peers          []netip.Prefix // of a private network: addresses of others that are saved and restored at the same instant
+	Network        Network        // of a private network: its way out; nil = it has none
+	Resolver       []byte         // /etc/resolv.conf inside; nil = the host's
+	ResetsOutside  bool           // a save does not mind connections that lead out of a private network
+	RunDir         string         // host directory bound at /run/gleaner, owned by the user
+	InitPath       string         // host path of ginit
 	WorkDir        *userpath.Directory
 	Root           *Root                 // in place of the host's; nil = the host's
 	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept

@@ -13,9 +13,10 @@ import (
 
 // Host is a line of /etc/hosts.
 type Host struct {
-	Name    string
-	Address netip.Addr
-	First   bool // whatever the host's file says of the name
+	Name     string
+	Address  netip.Addr
+	Address6 netip.Addr // too; the zero value = none
+	First    bool       // whatever the host's file says of the name
 }
 
 // hostsPath is the file in which names are looked up first.
@@ -60,6 +61,9 @@ func addHosts(content []byte, hosts []Host) []byte {
 			to = &first
 		}
 		fmt.Fprintf(to, "%s\t%s\n", h.Address.WithZone(""), h.Name)
+		if h.Address6.IsValid() {
+			fmt.Fprintf(to, "%s\t%s\n", h.Address6, h.Name)
+		}
 	}
 	if n := len(content); n > 0 && content[n-1] != '\n' {
 		content = append(content, '\n')

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/exec"
 	"reflect"
@@ -36,8 +35,8 @@ const (
 
 // End is an allocation's part of its job's network.
 type End struct {
-	network netip.Prefix
-	own     netip.Addr
+	network Network
+	own     Addresses
 	program string
 	name    string
 	key     *ecdh.PrivateKey
@@ -65,8 +64,8 @@ const (
 // Begin starts the process, which opens a UDP port of the node. mtu is what goes through to
 // the other nodes. The name is for people who look at the node's processes. Without a carrier
 // the kernel's WireGuard is taken where there is one.
-func Begin(program, name string, carrier Carrier, network netip.Prefix, index, mtu int, log *slog.Logger) (*End, error) {
-	own, err := Address(network, index)
+func Begin(program, name string, carrier Carrier, network Network, index, mtu int, log *slog.Logger) (*End, error) {
+	own, err := network.At(index)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +103,8 @@ func (e *End) Pid() int {
 	return e.child.cmd.Process.Pid
 }
 
-// Prefix is the allocation's address, with the bits of the job's network.
-func (e *End) Prefix() netip.Prefix { return netip.PrefixFrom(e.own, e.network.Bits()) }
+// Addresses are the allocation's.
+func (e *End) Addresses() Addresses { return e.own }
 
 // Meet tells it who the others are, and how large a packet may be for all. It may be told
 // again.
@@ -123,7 +122,7 @@ func (e *End) Meet(peers []Peer, mtu int) error {
 func (e *End) Open(namespace string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	opened := &Opened{Namespace: namespace, Address: e.Prefix().String(), MTU: e.mtu}
+	opened := &Opened{Namespace: namespace, Network: e.network, Own: e.own, MTU: e.mtu}
 	if e.opened != nil && *e.opened == *opened {
 		return nil
 	}

@@ -22,13 +22,13 @@ const loopback = "lo"
 // a smaller one and counts while it is there.
 const fallbackMetric = 4096
 
-// Settle puts the address of an allocation on the loopback interface of its job's network
-// namespace, and a route to the others that leads nowhere. With them a connection can be
+// Settle puts the addresses of an allocation on the loopback interface of its job's network
+// namespace, and routes to the others that lead nowhere. With them a connection can be
 // restored and kept while the link is cut. It may be done again.
 //
 // In that namespace TCP also tries smaller packets when large ones do not arrive: what goes
 // through between two nodes may be less than either sees, and after a move less than before.
-func Settle(namespace string, network netip.Prefix, own netip.Addr) error {
+func Settle(namespace string, network Network, own Addresses) error {
 	err := Within(namespace, func() error {
 		_ = os.WriteFile("/proc/sys/net/ipv4/tcp_mtu_probing", []byte("1"), 0) // it is an improvement only
 		return nil
@@ -44,34 +44,62 @@ func Settle(namespace string, network netip.Prefix, own netip.Addr) error {
 		if err := h.LinkSetUp(lo); err != nil {
 			return err
 		}
-		alone := netip.PrefixFrom(own, own.BitLen())
-		if err := h.AddrReplace(lo, &netlink.Addr{IPNet: ipNet(alone)}); err != nil {
-			return fmt.Errorf("give it the address %s: %w", own, err)
-		}
 		// What is sent to an address that is not its own through the loopback interface is
 		// dropped, without a word to the sender.
-		err = h.RouteReplace(&netlink.Route{
-			LinkIndex: lo.Attrs().Index, Dst: ipNet(network.Masked()), Src: own.AsSlice(), Scope: unix.RT_SCOPE_LINK, Priority: fallbackMetric,
-		})
-		if err != nil {
-			return fmt.Errorf("route %s: %w", network, err)
+		if err := settle(h, lo, network.V4, own.V4); err != nil {
+			return err
 		}
-		return nil
+		return unlessNoIPv6(settle(h, lo, network.V6, own.V6))
 	})
 }
 
-// Raise gives the link its address and its size, and turns it on.
-func (o *Opened) Raise() error {
-	address, err := netip.ParsePrefix(o.Address)
-	if err != nil {
-		return err
+// settle is Settle for one range.
+func settle(h *netlink.Handle, lo netlink.Link, network netip.Prefix, own netip.Addr) error {
+	alone := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(own, own.BitLen())), Flags: unix.IFA_F_NODAD}
+	if err := h.AddrReplace(lo, alone); err != nil {
+		return fmt.Errorf("give it the address %s: %w", own, err)
 	}
+	return route(h, lo, network, own, fallbackMetric)
+}
+
+// route leads a range through an interface.
+func route(h *netlink.Handle, through netlink.Link, network netip.Prefix, own netip.Addr, metric int) error {
+	err := h.RouteReplace(&netlink.Route{
+		LinkIndex: through.Attrs().Index, Dst: ipNet(network.Masked()), Src: own.AsSlice(), Scope: unix.RT_SCOPE_LINK, Priority: metric,
+	})
+	if err != nil {
+		return fmt.Errorf("route %s: %w", network, err)
+	}
+	return nil
+}
+
+// unlessNoIPv6 takes the error of a kernel without IPv6 for none: there the job has IPv4.
+func unlessNoIPv6(err error) error {
+	for _, no := range []error{unix.EACCES, unix.EPERM, unix.EOPNOTSUPP, unix.EAFNOSUPPORT} {
+		if errors.Is(err, no) {
+			return nil
+		}
+	}
+	return err
+}
+
+// linkMetric is that of the route over the link: smaller than that of the fallback.
+const linkMetric = 256
+
+// Raise gives the link its addresses and its size, and turns it on. The IPv6 address stays on
+// the loopback interface alone: there would be two of it.
+func (o *Opened) Raise() error {
+	address := netip.PrefixFrom(o.Own.V4, o.Network.V4.Bits())
 	return inNamespace(o.Namespace, func(h *netlink.Handle) error {
 		link, err := h.LinkByName(Device)
 		if err != nil {
 			return err
 		}
-		return errors.Join(h.LinkSetMTU(link, o.MTU), h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(address)}), h.LinkSetUp(link))
+		err = errors.Join(h.LinkSetMTU(link, o.MTU), h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(address)}), h.LinkSetUp(link))
+		if err != nil {
+			return err
+		}
+		return unlessNoIPv6(route(h, link, o.Network.V6, o.Own.V6, linkMetric))
 	})
 }
 

@@ -22,6 +22,7 @@
 package gangnet
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -37,23 +38,59 @@ const Device = "gang0"
 // ErrPeers is returned, wrapped, for peers with whom there can be no network.
 var ErrPeers = errors.New("the controller named peers with whom the job has no network")
 
-// Address is that of an allocation in its job's network.
-func Address(network netip.Prefix, index int) (netip.Addr, error) {
-	address := network.Masked().Addr()
-	for range index + 1 {
-		address = address.Next()
-	}
-	if index < 0 || !address.IsValid() || !network.Contains(address) {
+// address is that of an allocation in one range of its job's network: those after the first,
+// which nobody has.
+func address(network netip.Prefix, index int) (netip.Addr, error) {
+	const most = 32 // bits of a number
+	free := min(network.Addr().BitLen()-network.Bits(), most)
+	if index < 0 || !network.IsValid() || uint64(index)+1 >= 1<<free {
 		return netip.Addr{}, fmt.Errorf("network %s has no address for node %d of the job", network, index)
 	}
-	return address, nil
+	text := network.Masked().Addr().AsSlice()
+	last := text[len(text)-4:]
+	binary.BigEndian.PutUint32(last, binary.BigEndian.Uint32(last)+uint32(index)+1)
+	at, _ := netip.AddrFromSlice(text)
+	return at, nil
+}
+
+// Network are the addresses of a job's network.
+type Network struct{ V4, V6 netip.Prefix }
+
+// Addresses are those of one allocation in it.
+type Addresses struct{ V4, V6 netip.Addr }
+
+// ParseNetwork reads the two ranges.
+func ParseNetwork(v4, v6 string) (n Network, err error) {
+	if n.V4, err = netip.ParsePrefix(v4); err == nil {
+		n.V6, err = netip.ParsePrefix(v6)
+	}
+	if err == nil && !(n.V4.Addr().Is4() && n.V6.Addr().Is6()) {
+		err = fmt.Errorf("%s and %s are no ranges of IPv4 and of IPv6", v4, v6)
+	}
+	if err != nil {
+		return Network{}, fmt.Errorf("the job's network: %w", err)
+	}
+	return n, nil
+}
+
+// At are the addresses of an allocation.
+func (n Network) At(index int) (at Addresses, err error) {
+	if at.V4, err = address(n.V4, index); err == nil {
+		at.V6, err = address(n.V6, index)
+	}
+	return at, err
 }
 
 // Peer is another allocation of the job.
 type Peer struct {
-	Key      []byte
-	Endpoint netip.AddrPort // of its node
-	Address  netip.Addr     // in the job's network
+	Key       []byte
+	Endpoint  netip.AddrPort // of its node
+	Addresses                // in the job's network
+}
+
+// Allowed are the packets that it may send, and those that are for it.
+func (p *Peer) Allowed() []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(p.V4, p.V4.BitLen()), netip.PrefixFrom(p.V6, p.V6.BitLen())}
 }
 
 // keyBytes is the length of a key.
@@ -61,29 +98,29 @@ const keyBytes = 32
 
 // Peers are the other ends of a network, as the controller has told them. node answers the
 // address of a node.
-func Peers(network netip.Prefix, own int, told []*pb.NetworkPeer, node func(string) netip.Addr) ([]Peer, error) {
+func Peers(network Network, own int, told []*pb.NetworkPeer, node func(string) netip.Addr) ([]Peer, error) {
 	peers := make([]Peer, 0, len(told))
 	seen := map[uint32]bool{uint32(own): true}
 	for _, t := range told {
-		address, err := Address(network, int(t.GetIndex()))
+		address, err := network.At(int(t.GetIndex()))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrPeers, err)
 		}
 		end := t.GetEnd()
 		switch {
 		case seen[t.GetIndex()]:
-			return nil, fmt.Errorf("%w: two of them have the address %s", ErrPeers, address)
+			return nil, fmt.Errorf("%w: two of them have the address %s", ErrPeers, address.V4)
 		case len(end.GetPublicKey()) != keyBytes:
-			return nil, fmt.Errorf("%w: %s has no key", ErrPeers, address)
+			return nil, fmt.Errorf("%w: %s has no key", ErrPeers, address.V4)
 		case end.GetPort() == 0 || end.GetPort() > 0xffff:
-			return nil, fmt.Errorf("%w: %s has no port", ErrPeers, address)
+			return nil, fmt.Errorf("%w: %s has no port", ErrPeers, address.V4)
 		}
 		seen[t.GetIndex()] = true
 		at := node(t.GetAddress())
 		if !at.IsValid() {
 			return nil, fmt.Errorf("%w: the address of node %q is not known here: set address in its configuration", ErrPeers, t.GetAddress())
 		}
-		peers = append(peers, Peer{Key: end.GetPublicKey(), Endpoint: netip.AddrPortFrom(at, uint16(end.GetPort())), Address: address})
+		peers = append(peers, Peer{Key: end.GetPublicKey(), Endpoint: netip.AddrPortFrom(at, uint16(end.GetPort())), Addresses: address})
 	}
 	return peers, nil
 }
@@ -135,8 +172,10 @@ func Settings(peers []Peer) string {
 	var text strings.Builder
 	text.WriteString("replace_peers=true\n")
 	for _, p := range peers {
-		fmt.Fprintf(&text, "public_key=%s\nendpoint=%s\nreplace_allowed_ips=true\nallowed_ip=%s\npersistent_keepalive_interval=%d\n",
-			hex.EncodeToString(p.Key), p.Endpoint, netip.PrefixFrom(p.Address, p.Address.BitLen()), KeepAliveS)
+		fmt.Fprintf(&text, "public_key=%s\nendpoint=%s\nreplace_allowed_ips=true\npersistent_keepalive_interval=%d\n", hex.EncodeToString(p.Key), p.Endpoint, KeepAliveS)
+		for _, allowed := range p.Allowed() {
+			fmt.Fprintf(&text, "allowed_ip=%s\n", allowed)
+		}
 	}
 	return text.String()
 }

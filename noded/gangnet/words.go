@@ -25,9 +25,10 @@ type Began struct {
 
 // Opened is a link that is to be there.
 type Opened struct {
-	Namespace string `json:"namespace"` // the path of the job's network namespace
-	Address   string `json:"address"`   // of the allocation, with the bits of the job's network
-	MTU       int    `json:"mtu"`
+	Namespace string    `json:"namespace"` // the path of the job's network namespace
+	Network   Network   `json:"network"`
+	Own       Addresses `json:"own"`
+	MTU       int       `json:"mtu"`
 }
 
 // Answer is what the process says.

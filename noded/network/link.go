@@ -68,8 +68,8 @@ func cidr(address netip.Addr) *net.IPNet {
 }
 
 // ownAddresses are those that the job's loopback interface has already, because they came
-// with its image.
-func (s *side) ownAddresses() (v4, v6 netip.Addr, err error) {
+// with its image, but for those of another network.
+func (s *side) ownAddresses(besides netip.Prefix) (v4, v6 netip.Addr, err error) {
 	lo, err := s.LinkByName("lo")
 	if err != nil {
 		return v4, v6, fmt.Errorf("look at the job's network: %w", err)
@@ -84,7 +84,7 @@ func (s *side) ownAddresses() (v4, v6 netip.Addr, err error) {
 		switch {
 		case address.Is4() && a.Label == addressLabel:
 			v4 = address
-		case address.Is6() && !address.IsLoopback() && !address.IsLinkLocalUnicast() && !v6.IsValid():
+		case address.Is6() && !address.IsLoopback() && !address.IsLinkLocalUnicast() && !besides.Contains(address) && !v6.IsValid():
 			v6 = address
 		}
 	}

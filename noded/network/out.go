@@ -17,6 +17,9 @@ type Config struct {
 	Node   string
 	Ranges Ranges
 	Policy Policy
+	// Besides are IPv6 addresses of another network that the job has, of which it keeps its
+	// own on its loopback interface too.
+	Besides netip.Prefix
 	// Alone: there is no way out, but the rest of the contract holds.
 	Alone bool
 	Log   *slog.Logger
@@ -131,7 +134,7 @@ func (o *Out) link(job *side) error {
 // note is locked, so no other job chooses.
 func (o *Out) choose(node, job *side) error {
 	o.plan = Plan{Link: LinkName(o.Who), Ranges: o.Ranges, Policy: o.Policy, Six: passesIPv6()}
-	v4, v6, err := job.ownAddresses()
+	v4, v6, err := job.ownAddresses(o.Besides)
 	if err != nil {
 		return err
 	}

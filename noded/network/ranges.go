@@ -2,9 +2,11 @@ package network
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"hash/fnv"
 	"net/netip"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // Ranges are the addresses of the jobs of a site.
@@ -12,12 +14,6 @@ type Ranges struct {
 	V4 netip.Prefix `json:"v4"`
 	V6 netip.Prefix `json:"v6"`
 }
-
-// Bounds of a range. A smaller one has too few addresses for the jobs of a node.
-const (
-	leastBits4, mostBits4 = 8, 24
-	mostBits6             = 96
-)
 
 // candidates4 are tried in turn where the site sets no range. None of them is what
 // networks or other programs usually begin with.
@@ -34,7 +30,7 @@ var default6 = netip.MustParsePrefix("fd6c:9a3e:11f2:7e05::/64")
 func ChooseRanges(asked Ranges, routes []netip.Prefix) (Ranges, error) {
 	if !asked.V4.IsValid() {
 		for _, candidate := range candidates4 {
-			if !overlapsAny(candidate, routes) {
+			if _, leads := spec.RouteInto(candidate, routes); !leads {
 				asked.V4 = candidate
 				break
 			}
@@ -44,36 +40,9 @@ func ChooseRanges(asked Ranges, routes []netip.Prefix) (Ranges, error) {
 		asked.V6 = default6
 	}
 	if !asked.V4.IsValid() {
-		return Ranges{}, fmt.Errorf("the host has routes to all ranges that jobs' networks could have: set network.range to an unused one of %d bits or fewer", mostBits4)
+		return Ranges{}, errors.New("the host has routes to all ranges that jobs' networks could have: set network.range to an unused one of 24 bits or fewer")
 	}
 	return asked, nil
-}
-
-// CheckRange4 refuses a range that the site cannot set.
-func CheckRange4(p netip.Prefix) error {
-	if !p.IsValid() || !p.Addr().Is4() || p.Bits() < leastBits4 || p.Bits() > mostBits4 || p != p.Masked() {
-		return fmt.Errorf("a range of IPv4 addresses is needed, of %d to %d bits and with nothing after them, for example 10.213.0.0/16", leastBits4, mostBits4)
-	}
-	return nil
-}
-
-// CheckRange6 is CheckRange4 for IPv6.
-func CheckRange6(p netip.Prefix) error {
-	if !p.IsValid() || !p.Addr().Is6() || p.Addr().Is4In6() || p.Bits() > mostBits6 || p != p.Masked() {
-		return fmt.Errorf("a range of IPv6 addresses is needed, of at most %d bits and with nothing after them, for example %s", mostBits6, default6)
-	}
-	return nil
-}
-
-// overlapsAny says whether a route leads into p. The default route leads everywhere and
-// does not count.
-func overlapsAny(p netip.Prefix, routes []netip.Prefix) bool {
-	for _, r := range routes {
-		if r.Bits() > 0 && r.Overlaps(p) {
-			return true
-		}
-	}
-	return false
 }
 
 // Spread is added to the numbers of a node's jobs. Nodes of one cluster have one state_dir,

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/thread"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // Addresses of a trial, which nobody has: they are for documentation (RFC 5737).
@@ -44,7 +45,7 @@ func Try(ranges Ranges) (err error) {
 	if err != nil {
 		return err
 	}
-	if overlapsAny(tryNet, routes) {
+	if _, leads := spec.RouteInto(tryNet, routes); leads {
 		return nil // it cannot be tried; a job will tell
 	}
 	if err := removeTrial(); err != nil {

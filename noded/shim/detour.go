@@ -54,20 +54,20 @@ func (p *alloc) watchPeers(ctx context.Context) {
 		n.mu.Unlock()
 		for _, peer := range peers {
 			index := n.indexOf(peer)
-			if index < n.index || away[peer.Address] {
+			if index < n.index || away[peer.V4] {
 				continue
 			}
-			if since[peer.Address].IsZero() {
-				since[peer.Address] = time.Now()
+			if since[peer.V4].IsZero() {
+				since[peer.V4] = time.Now()
 			}
 			last, err := n.end.Heard(peer)
 			if errors.Is(err, gangnet.ErrDeaf) {
-				delete(since, peer.Address) // it has its time again when it can be heard
+				delete(since, peer.V4) // it has its time again when it can be heard
 			}
-			if err != nil || time.Since(since[peer.Address]) < silentFor || time.Since(last) < agreeEvery {
+			if err != nil || time.Since(since[peer.V4]) < silentFor || time.Since(last) < agreeEvery {
 				continue
 			}
-			away[peer.Address] = true
+			away[peer.V4] = true
 			p.log.Warn("the other node does not answer over UDP: the job's network goes through the controllers, which is slower; see whether a firewall is in the way", "node", n.nodes[index], "endpoint", peer.Endpoint)
 			go p.detour(ctx, peer, n.nodes[index])
 		}
@@ -76,7 +76,7 @@ func (p *alloc) watchPeers(ctx context.Context) {
 
 func (n *gangEnd) indexOf(peer gangnet.Peer) int {
 	for i := range n.nodes {
-		if address, err := gangnet.Address(n.prefix, i); err == nil && address == peer.Address {
+		if at, err := n.network.At(i); err == nil && at == peer.Addresses {
 			return i
 		}
 	}

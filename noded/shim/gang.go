@@ -22,9 +22,9 @@ const resolvePatience = 2 * time.Second
 
 // gangEnd is the allocation's part in it.
 type gangEnd struct {
-	end    *gangnet.End
-	prefix netip.Prefix
-	index  int
+	end     *gangnet.End
+	network gangnet.Network
+	index   int
 
 	mu        sync.Mutex
 	namespace string // the job's; "" = its container is not up
@@ -39,9 +39,9 @@ func (p *alloc) beginNetwork() error {
 	if p.order.Network == "" {
 		return nil
 	}
-	prefix, err := netip.ParsePrefix(p.order.Network)
+	network, err := gangnet.ParseNetwork(p.order.Network, p.order.Network6)
 	if err != nil {
-		return fmt.Errorf("the job's network: %w", err)
+		return err
 	}
 	var others []netip.Addr
 	for i, address := range p.order.NodeAddresses {
@@ -53,11 +53,11 @@ func (p *alloc) beginNetwork() error {
 		}
 	}
 	mtu := gangnet.MTU(gangnet.PathMTU(others))
-	end, err := gangnet.Begin("/proc/self/exe", string(p.dir), p.settings.Network.WireGuard, prefix, p.job.Index, mtu, p.log)
+	end, err := gangnet.Begin("/proc/self/exe", string(p.dir), p.settings.Network.WireGuard, network, p.job.Index, mtu, p.log)
 	if err != nil {
 		return err
 	}
-	p.gang = &gangEnd{end: end, prefix: prefix, index: p.job.Index, nodes: allocated(p.order)}
+	p.gang = &gangEnd{end: end, network: network, index: p.job.Index, nodes: allocated(p.order)}
 	p.mu.Lock()
 	p.core.NetworkEnd = end.Message()
 	p.mu.Unlock()
@@ -76,7 +76,7 @@ func (n *gangEnd) settle(pid int) error {
 		return nil
 	}
 	namespace := fmt.Sprintf("/proc/%d/ns/net", pid)
-	if err := gangnet.Settle(namespace, n.prefix, n.end.Prefix().Addr()); err != nil {
+	if err := gangnet.Settle(namespace, n.network, n.end.Addresses()); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -149,11 +149,11 @@ func (n *gangEnd) meet(told []*pb.NetworkPeer) error {
 	if n == nil {
 		return nil
 	}
-	peers, err := gangnet.Peers(n.prefix, n.index, told, lookUp)
+	peers, err := gangnet.Peers(n.network, n.index, told, lookUp)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(peers, func(a, b gangnet.Peer) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(peers, func(a, b gangnet.Peer) int { return a.V4.Compare(b.V4) })
 	if err := n.end.Meet(peers, gangnet.CommonMTU(int(n.end.Message().GetMtu()), told)); err != nil {
 		return err
 	}

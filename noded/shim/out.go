@@ -1,6 +1,8 @@
 package shim
 
 import (
+	"net/netip"
+
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -14,10 +16,11 @@ func (p *alloc) prepareOut(spec *container.Spec) {
 	}
 	spec.ResetsOutside = p.order.Spec.GetCheckpoint().GetConnections() == words.ConnectionsClose
 	n := &p.settings.Network
+	besides, _ := netip.ParsePrefix(p.order.Network6) // invalid = there is none
 	p.out = network.New(network.Config{
 		Who: string(p.dir), Job: p.order.Alloc.Job, Node: p.settings.Node,
 		Number: p.order.Alloc.Job + network.Spread(p.settings.StateDir),
-		Policy: policyOf(p.order.Outside),
+		Policy: policyOf(p.order.Outside), Besides: besides,
 		Ranges: n.Ranges, Alone: n.WhyNot != "" || !n.Ranges.V4.IsValid(), Log: p.log,
 	})
 	spec.Network = p.out

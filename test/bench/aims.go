@@ -71,7 +71,7 @@ func (t *table) aims() []aim {
 		below("the image of a job that has not changed writes under 5 %", "%", 5, imageWritten),
 		within("a snapshot holds up submissions for at most 200 ms", 200, snapshotStall, 1),
 		t.privateAim(),
-	}, slices.Concat(t.stepAims(), t.cycleAims(), t.savingAims(), t.reclaimAims())...)
+	}, slices.Concat(t.networkAims(), t.stepAims(), t.cycleAims(), t.savingAims(), t.reclaimAims())...)
 }
 
 // threeAim says beside what three controllers take how much of one peer's entries three peers
@@ -86,6 +86,7 @@ func (t *table) threeAim(of aim) aim {
 // notes are what a reader of the table has to know.
 func notes() []string {
 	return []string{
+		"Networks are measured by one TCP connection, both ends of which are in one process, between network namespaces of this machine: where packets are encrypted, the same CPUs do it at both ends. pasta and slirp4netns are Debian's, with packets of 65,520 bytes.",
 		"An image is half noise, a quarter text and a quarter zeros, in runs of pages. It is put when it was written a moment before, as a dump is. Bare is what writing the same bytes into one file and syncing it took in the same round.",
 		"Figures are medians (least–most). ÷ is Gleaner's figure divided by the other's: the median over rounds of ratios within a round; the sides take turns.",
 		"Gleaner answers a submission when it is on the disk; Slurm answers before its state is on disk, and writes it some seconds later. Both keep their state on the same disk.",

@@ -73,6 +73,8 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		b.table.rows = stepRows(s)
 	case startsOnly:
 		b.table.rows = startRows()
+	case networkOnly:
+		b.table.rows = networkRows()
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err

@@ -32,6 +32,9 @@ func (b *bench) measure(ctx context.Context) {
 	case stepsOnly:
 		b.steps(ctx)
 		return
+	case networkOnly:
+		b.networks(ctx)
+		return
 	case startsOnly:
 		b.startsAlone(ctx)
 		return
@@ -56,6 +59,7 @@ func (b *bench) measure(ctx context.Context) {
 		}
 		b.million(ctx, b.sides[0], round)
 	}
+	b.networks(ctx)
 	b.steps(ctx)
 	b.cycles(ctx)
 	b.images(ctx)
@@ -76,6 +80,7 @@ const (
 	cycleOnly    = "cycle"
 	stepsOnly    = "steps"
 	startsOnly   = "starts"
+	networkOnly  = "network"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

@@ -41,6 +41,8 @@ type sizes struct {
 	cycleJobs     int   // that wait
 	reclaimRounds int   // of owners who take nodes back
 	reclaimedMiB  []int // memory of their guests
+	networkRounds int   // of networks of jobs
+	networkMS     int   // for how long each way carries a stream, in milliseconds
 	elsewhereS    int   // for how long others are watched meanwhile, in seconds
 }
 
@@ -54,6 +56,7 @@ var plans = map[string]sizes{
 		stepRounds: 1, steps: 20,
 		cycleRounds: 1, cycleNodes: 50, cycleJobs: 500,
 		reclaimRounds: 1, reclaimedMiB: []int{50}, elsewhereS: 3,
+		networkRounds: 1, networkMS: 100,
 	},
 	"quick": {
 		name: "quick", rounds: 3, commands: 25, manyCommands: 80, calls: 300, manyCalls: 1000, starts: 2, jobRounds: 1, jobs: 100,
@@ -63,6 +66,7 @@ var plans = map[string]sizes{
 		stepRounds: 1, steps: 1000,
 		cycleRounds: 1, cycleNodes: 1000, cycleJobs: 10_000,
 		reclaimRounds: 3, reclaimedMiB: []int{100, 1000}, elsewhereS: 15,
+		networkRounds: 3, networkMS: 1000,
 	},
 	"full": {
 		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 5, jobRounds: 3, jobs: 200,
@@ -72,6 +76,7 @@ var plans = map[string]sizes{
 		stepRounds: 3, steps: 1000,
 		cycleRounds: 3, cycleNodes: 1000, cycleJobs: 10_000,
 		reclaimRounds: 5, reclaimedMiB: []int{100, 1000}, elsewhereS: 20,
+		networkRounds: 5, networkMS: 3000,
 	},
 }
 
@@ -99,7 +104,7 @@ func rowsOf(s sizes) []row {
 		{millionTime, "array: a million tasks, by API", "ms", 2},
 		{oneMemory, fmt.Sprintf("array: memory of a job, of %d", s.records), "B", 0},
 		{millionMemory, fmt.Sprintf("array: memory of a million tasks, of %d", s.records), "B", 0},
-	}, stepRows(s), cycleRows(s), severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
+	}, networkRows(), stepRows(s), cycleRows(s), severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
 }
 
 // imageRows are those of what is kept of a saved job. Bare is the same bytes

@@ -150,6 +150,19 @@ func (t *table) pairedRatio(m measure, c column, otherMeasure measure, other col
 	return median(ratios)
 }
 
+// pairedDifferences are by how much more one measure of a side had than another, of which
+// each figure was measured beside one of the first.
+func (t *table) pairedDifferences(m, without measure, c column) (differences []float64) {
+	here, there := t.cell(m, c), t.cell(without, c)
+	for _, round := range sortedRounds(here) {
+		values, beside := here.rounds[round], there.rounds[round]
+		for i := range min(len(values), len(beside)) {
+			differences = append(differences, values[i]-beside[i])
+		}
+	}
+	return differences
+}
+
 func sortedRounds(c *cell) []int {
 	rounds := make([]int, 0, len(c.rounds))
 	for round := range c.rounds {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -207,5 +208,19 @@ func TestSlurmIsLookedForWhereItIsSaid(t *testing.T) {
 		if _, err := findSlurm(choice, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", choice, err, want)
 		}
+	}
+}
+
+// Each figure is compared with the one that was measured beside it; those without one are
+// left out.
+func TestPairedDifferences(t *testing.T) {
+	table := newTable(plans["quick"])
+	table.add(0, startBare, ours, 100, 500)
+	table.add(0, startPrivate, ours, 110, 512)
+	table.add(1, startBare, ours, 50)
+	table.add(1, startPrivate, ours, 59, 1000)
+	table.add(2, startPrivate, ours, 7)
+	if got := table.pairedDifferences(startPrivate, startBare, ours); !slices.Equal(got, []float64{10, 12, 9}) {
+		t.Error(got)
 	}
 }

@@ -6,7 +6,8 @@
 # frozen.
 #   ROUNDS=50 ONLY=ring test/gangs/gangs.sh
 # Exits 0 only if every program was right and 99 of 100 moves succeeded. Needs root, and a
-# CRIU that works here. MPI programs are left out where MPICH or Open MPI is missing.
+# CRIU that works here. MPI programs are left out where MPICH or Open MPI is missing, and dask
+# where Debian's python3-distributed is.
 set -euo pipefail
 
 # shellcheck source=contrib/demo-lib.sh
@@ -91,6 +92,28 @@ else:
     while (k := asked.get()) is not None:
         time.sleep(0.01)
         done.put((k, k * k))
+END
+cat > cluster.py <<'END'
+import asyncio, os, sys
+import distributed
+me, nodes = int(sys.argv[1]), sys.argv[2].split(",")
+at = "tcp://%s:7000" % nodes[0]
+def square(k):
+    return k * k
+async def master():
+    async with distributed.Scheduler(host=nodes[0], port=7000, dashboard=False):
+        async with distributed.Client(at, asynchronous=True) as client:
+            await client.wait_for_workers(len(nodes) - 1)
+            n = 0
+            while not os.path.exists("stop"):
+                for square_of in await client.gather(client.map(square, range(n + 1, n + 9), pure=False)):
+                    n += 1
+                    print("count" if square_of == n * n else "wrong", n, flush=True)
+            await client.shutdown()
+async def worker():
+    async with distributed.Worker(at, host=nodes[me], nthreads=1, dashboard=False) as w:
+        await w.finished()
+asyncio.run(master() if me == 0 else worker())
 END
 cat > ring.c <<'END'
 #include <mpi.h>
@@ -184,6 +207,10 @@ program() {
 program ring 4 'exec grun -u bash -c "exec python3 -u ring.py \$SLURM_PROCID $nodes"'
 # shellcheck disable=SC2016
 program workers 3 'exec grun -u bash -c "exec python3 -u workers.py \$SLURM_PROCID $nodes"'
+if /usr/bin/python3 -c 'import distributed' 2> /dev/null; then
+	# shellcheck disable=SC2016
+	program dask 3 'exec grun -u bash -c "exec /usr/bin/python3 -u cluster.py \$SLURM_PROCID $nodes 2> dask.\$SLURM_PROCID"'
+fi
 if command -v mpicc.mpich mpiexec.hydra > /dev/null; then
 	mpicc.mpich -O1 -o ring.mpich ring.c
 	program mpich 2 'exec mpiexec.hydra ./ring.mpich'

@@ -51,6 +51,9 @@ type clusterFile struct {
 	PrivateData []string `toml:"private_data"`
 	Network     string   `toml:"network"`
 	outsideFile
+	// Of the networks between the nodes of a job.
+	GangRange  string `toml:"gang_range"`
+	GangRange6 string `toml:"gang_range6"`
 	// Of jobs that name no memory, where their partition does not say.
 	DefMemPerCPU string `toml:"def_mem_per_cpu"`
 	DefMemPerGPU string `toml:"def_mem_per_gpu"`
@@ -118,6 +121,11 @@ func Parse(text []byte) (*pb.Policy, error) {
 	if policy.Outside, err = file.outside(); err != nil {
 		return nil, err
 	}
+	gangs, err := spec.ParseGangRange(file.GangRange, file.GangRange6)
+	if err != nil {
+		return nil, err
+	}
+	policy.GangRange = &pb.GangRange{V4: gangs.V4.String(), V6: gangs.V6.String()}
 	if policy.DefaultMemoryPerCpuBytes, err = defaultMemory("def_mem_per_cpu", file.DefMemPerCPU); err != nil {
 		return nil, err
 	}

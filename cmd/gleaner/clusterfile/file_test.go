@@ -45,6 +45,7 @@ lease = 10
 lease_margin = 4
 image_wait = "2:00"
 network = "Private"
+gang_range = "10.64.0.0/12"
 def_mem_per_cpu = "1G"
 def_mem_per_gpu = "8G"
 max_array_size = 11
@@ -128,7 +129,7 @@ enforce = ["safe", "qos"]
 		t.Fatal(err)
 	}
 	want := &pb.Policy{
-		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, Network: "private", ImageWaitS: 120, MaxArraySize: 11, MaxJobCount: 12,
+		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, Network: "private", ImageWaitS: 120, MaxArraySize: 11, MaxJobCount: 12, GangRange: &pb.GangRange{V4: "10.64.0.0/12", V6: "fd6c:9a3e:11f2:7e06::/64"},
 		DefaultMemoryPerCpuBytes: 1 << 30, DefaultMemoryPerGpuBytes: 8 << 30,
 		MaxSubmitJobsPerUser: 6, RateLimit: &pb.RateLimit{Off: true, BucketSize: 30, RefillRate: 2, RefillPeriodS: 3, TableSize: 100, LogFreqS: 60},
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n[1-4]", IsDefault: true, MaxTimeS: 86400, DefaultTimeS: 5400,
@@ -184,6 +185,8 @@ func TestClusterFileRefuses(t *testing.T) {
 		"network_allow = [\"x\"]\n" + partition:                                            "network_allow: \"x\" is no destination: write an address",
 		"network_allow = [\"all\", \"::1\"]\n" + partition:                                 "\"all\" stands alone",
 		partition + "network_rate = \"7\"\n":                                               "network_rate: \"7\" is less than 1K",
+		"gang_range = \"10.0.0.0/24\"\n" + partition:                                       "gang_range \"10.0.0.0/24\": a range of IPv4 addresses is needed, of 8 to 16 bits and with nothing after them, for example 198.18.0.0/15",
+		"gang_range6 = \"198.18.0.0/15\"\n" + partition:                                    "gang_range6 \"198.18.0.0/15\": a range of IPv6 addresses is needed, of at most 64 bits",
 		"network = \"x\"\n" + partition:                                                    "network: \"x\" is none of host, private, private-only",
 		partition + "network = \"x\"\n":                                                    "network: \"x\" is none of host, private, private-only",
 		partition + "nodes = \"n[1-\"\n":                                                   "nodes: ",

@@ -40,6 +40,7 @@ func Command() *option.Command {
 			{Text: "a notebook; its job's script ends with: jupyter lab --no-browser --port=8888", Command: "gforward 12 8888"},
 			{Text: "a dashboard whose port is in use here", Command: "gforward 12 6006:16006"},
 			{Text: "two ports at once", Command: "gforward 12 8888 8787"},
+			{Text: "a port of the second node of a job", Command: "gforward --node=n2 12 8787"},
 		},
 		ExitStatus: []option.ExitStatus{
 			{Status: "1", Help: "refused, or the job is over"},

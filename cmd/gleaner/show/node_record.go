@@ -40,6 +40,9 @@ func NodeRecordOf(node *pb.Node, view *View, details bool) *Record {
 	if whyNot := inventory.GetNoWayOut(); whyNot != "" {
 		r.Line(Item("NoWayOut", whyNot))
 	}
+	if node.NoGangNetwork != "" {
+		r.Line(Item("NoGangNetwork", node.NoGangNetwork))
+	}
 	nodeReclaim(r, node, view)
 	nodeLending(r, node, view)
 	nodeEvacuation(r, node, view)

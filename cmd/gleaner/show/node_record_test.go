@@ -23,7 +23,13 @@ func TestNoWayOut(t *testing.T) {
 	if text := record("its firewall drops what it forwards"); !strings.Contains(text, "\n   NoWayOut=its firewall drops what it forwards\n") {
 		t.Error(text)
 	}
-	if text := record(""); strings.Contains(text, "NoWayOut") {
+	if text := record(""); strings.Contains(text, "NoWayOut") || strings.Contains(text, "NoGangNetwork") {
 		t.Error(text)
+	}
+	var text strings.Builder
+	out := bufio.NewWriter(&text)
+	NodeRecordOf(&pb.Node{Name: "n1", Inventory: &pb.Inventory{}, NoGangNetwork: "has a route to 198.18.0.0/16"}, view, false).Write(out, false)
+	if out.Flush(); !strings.Contains(text.String(), "\n   NoGangNetwork=has a route to 198.18.0.0/16\n") {
+		t.Error(text.String())
 	}
 }

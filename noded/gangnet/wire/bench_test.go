@@ -24,7 +24,7 @@ func BenchmarkBetweenNodes(b *testing.B) {
 func betweenNodes(b *testing.B, first, second *part) {
 	meet(b, nil, first, second)
 	veth(b, first.namespace, second.namespace)
-	for _, way := range []struct{ name, address string }{{"gang", first.Prefix().Addr().String()}, {"veth", "192.0.2.1"}} {
+	for _, way := range []struct{ name, address string }{{"gang", first.Addresses().V4.String()}, {"veth", "192.0.2.1"}} {
 		in, out := connectAt(b, first, second, way.address)
 		b.Run(way.name+"/bytes", func(b *testing.B) {
 			const block = 1 << 20

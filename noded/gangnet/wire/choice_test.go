@@ -65,7 +65,7 @@ func TestPortWhileCut(t *testing.T) {
 	if free(port) {
 		t.Error("anybody may take the port while the link is cut")
 	}
-	peer := gangnet.Peer{Key: someKey, Endpoint: netip.MustParseAddrPort("192.0.2.1:5"), Address: netip.MustParseAddr("198.18.0.2")}
+	peer := gangnet.Peer{Key: someKey, Endpoint: netip.MustParseAddrPort("192.0.2.1:5"), Addresses: gangnet.Addresses{V4: netip.MustParseAddr("198.18.0.2"), V6: netip.MustParseAddr("fd00::2")}}
 	ask(&gangnet.Question{Peers: []gangnet.Peer{peer}})
 	peer.Endpoint = netip.MustParseAddrPort("192.0.2.2:6")
 	ask(&gangnet.Question{Move: &peer})
@@ -106,7 +106,7 @@ func TestMoved(t *testing.T) {
 			meet(t, func(int, int) uint32 { return nowhere }, first, second)
 			for _, way := range [][2]*part{{first, second}, {second, first}} {
 				end := way[1].Message()
-				peer := gangnet.Peer{Key: end.GetPublicKey(), Address: way[1].Prefix().Addr(), Endpoint: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(end.GetPort()))}
+				peer := gangnet.Peer{Key: end.GetPublicKey(), Addresses: way[1].Addresses(), Endpoint: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(end.GetPort()))}
 				if at, err := way[0].Heard(peer); err != nil || !at.IsZero() {
 					t.Fatalf("heard of it at %v, %v", at, err)
 				}
@@ -149,7 +149,7 @@ func TestKilled(t *testing.T) {
 		questions, answers := json.NewEncoder(in), json.NewDecoder(out)
 		err = errors.Join(
 			questions.Encode(gangnet.Question{Begin: &gangnet.Began{PrivateKey: someKey, Port: port}}), answers.Decode(&begun),
-			questions.Encode(gangnet.Question{Open: &gangnet.Opened{Namespace: namespace, Address: "198.18.0.1/30", MTU: 1420}}), answers.Decode(&opened))
+			questions.Encode(gangnet.Question{Open: &gangnet.Opened{Namespace: namespace, Network: network, Own: gangnet.Addresses{V4: netip.MustParseAddr("198.18.4.1"), V6: netip.MustParseAddr("fd6c:9a3e:11f2:7e06:0:4:0:1")}, MTU: 1420}}), answers.Decode(&opened))
 		if err != nil || begun.Error != "" || opened.Error != "" {
 			t.Fatal(err, begun, opened)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -108,8 +107,9 @@ func config(p gangnet.Peer) wgtypes.PeerConfig {
 	every := gangnet.KeepAliveS * time.Second
 	c := wgtypes.PeerConfig{Endpoint: net.UDPAddrFromAddrPort(p.Endpoint), PersistentKeepaliveInterval: &every, ReplaceAllowedIPs: true}
 	copy(c.PublicKey[:], p.Key)
-	alone := netip.PrefixFrom(p.Address, p.Address.BitLen())
-	c.AllowedIPs = []net.IPNet{{IP: alone.Addr().AsSlice(), Mask: net.CIDRMask(alone.Bits(), alone.Bits())}}
+	for _, allowed := range p.Allowed() {
+		c.AllowedIPs = append(c.AllowedIPs, net.IPNet{IP: allowed.Addr().AsSlice(), Mask: net.CIDRMask(allowed.Bits(), allowed.Bits())})
+	}
 	return c
 }
 

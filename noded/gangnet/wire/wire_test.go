@@ -39,7 +39,7 @@ type part struct {
 	namespace string
 }
 
-var network = netip.MustParsePrefix("198.18.4.0/29")
+var network = gangnet.Network{V4: netip.MustParsePrefix("198.18.4.0/29"), V6: netip.MustParsePrefix("fd6c:9a3e:11f2:7e06:0:4::/96")}
 
 func newPart(t testing.TB, carrier gangnet.Carrier, index int) *part {
 	t.Helper()
@@ -54,7 +54,7 @@ func newPart(t testing.TB, carrier gangnet.Carrier, index int) *part {
 		t.Fatalf("it is carried by %s", p.Carrier())
 	}
 	t.Cleanup(p.Close)
-	if err := gangnet.Settle(p.namespace, network, p.Prefix().Addr()); err != nil {
+	if err := gangnet.Settle(p.namespace, network, p.Addresses()); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -125,14 +125,19 @@ func TestConnectionsOutliveTheLink(t *testing.T) {
 	for name, pair := range pairs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			connectionsOutliveTheLink(t, newPart(t, pair[0], 0), newPart(t, pair[1], 1))
+			for version, of := range map[string]func(gangnet.Addresses) netip.Addr{"IPv4": func(a gangnet.Addresses) netip.Addr { return a.V4 }, "IPv6": func(a gangnet.Addresses) netip.Addr { return a.V6 }} {
+				t.Run(version, func(t *testing.T) {
+					t.Parallel()
+					connectionsOutliveTheLink(t, newPart(t, pair[0], 0), newPart(t, pair[1], 1), of)
+				})
+			}
 		})
 	}
 }
 
-func connectionsOutliveTheLink(t *testing.T, first, second *part) {
+func connectionsOutliveTheLink(t *testing.T, first, second *part, of func(gangnet.Addresses) netip.Addr) {
 	meet(t, nil, first, second)
-	in, out := connect(t, first, second)
+	in, out := connectAt(t, first, second, of(first.Addresses()).String())
 	stop := make(chan struct{})
 	go func() {
 		for n := 0; ; n++ {
@@ -224,7 +229,7 @@ func goneWithItsSupervisor(t *testing.T, p *part) {
 // connect answers the two ends of a connection between two parts.
 func connect(t testing.TB, first, second *part) (in, out net.Conn) {
 	t.Helper()
-	return connectAt(t, first, second, first.Prefix().Addr().String())
+	return connectAt(t, first, second, first.Addresses().V4.String())
 }
 
 // connectAt is connect, to that address of the first.
@@ -232,7 +237,7 @@ func connectAt(t testing.TB, first, second *part, address string) (in, out net.C
 	t.Helper()
 	var listener net.Listener
 	err := gangnet.Within(first.namespace, func() (err error) {
-		listener, err = net.Listen("tcp", address+":0")
+		listener, err = net.Listen("tcp", net.JoinHostPort(address, "0"))
 		return err
 	})
 	if err != nil {

@@ -84,7 +84,7 @@ func (j *Job) stepEnvironment() []string {
 	v.set("TMPDIR", "/tmp")
 	v.set("GLEANER_CONTROLLER", "unix://"+pid1.Dir+"/"+bundle.JobSocket)
 	v.set("GLEANER_STEP_SOCKET", pid1.Dir+"/"+pid1.StepSocket)
-	if j.network().IsValid() {
+	if _, has := j.network(); has {
 		v.setNumber("GLEANER_STEP_PORT", stepPort)
 	}
 	if devices := j.Own.Devices; len(devices) > 0 {

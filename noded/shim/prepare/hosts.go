@@ -20,7 +20,7 @@ const hostsDeadline = 2 * time.Second
 // name needs no line. With a network of its own the job reaches itself only, or the other
 // nodes in the network that it has between them.
 func (j *Job) hosts() []container.Host {
-	if network := j.network(); network.IsValid() {
+	if network, has := j.network(); has {
 		return j.hostsBetween(network)
 	}
 	var hosts []container.Host
@@ -53,27 +53,36 @@ func (j *Job) hosts() []container.Host {
 // hostsBetween are the nodes in the network that the job has between them. The names by
 // which the processes know them come first: after a move one of them may be another
 // node's.
-func (j *Job) hostsBetween(network netip.Prefix) []container.Host {
+func (j *Job) hostsBetween(network gangnet.Network) []container.Host {
 	var known, present []container.Host
 	for i, at := range j.Order.Allocation {
-		address, err := gangnet.Address(network, i)
+		address, err := network.At(i)
 		if err != nil {
 			break
 		}
 		name := at.Node
 		if i < len(j.Order.KnownAs) {
 			name = j.Order.KnownAs[i]
-			present = append(present, container.Host{Name: at.Node, Address: address})
+			present = append(present, container.Host{Name: at.Node, Address: address.V4, Address6: address.V6})
 		}
-		known = append(known, container.Host{Name: name, Address: address, First: true})
+		known = append(known, container.Host{Name: name, Address: address.V4, Address6: address.V6, First: true})
 	}
 	return append(known, present...)
 }
 
-// network are the addresses of that network; the zero value if there is none.
-func (j *Job) network() netip.Prefix {
-	network, _ := netip.ParsePrefix(j.Order.GetNetwork())
-	return network
+// network are the addresses of that network; false = there is none.
+func (j *Job) network() (gangnet.Network, bool) {
+	network, err := gangnet.ParseNetwork(j.Order.GetNetwork(), j.Order.GetNetwork6())
+	return network, err == nil
+}
+
+// peers are where the job's other allocations are, which are saved with this one.
+func (j *Job) peers() []netip.Prefix {
+	network, has := j.network()
+	if !has {
+		return nil
+	}
+	return []netip.Prefix{network.V4, network.V6}
 }
 
 // AddressOf is that of a node, which it says itself: an address or a name. A name
@@ -95,13 +104,13 @@ const stepPort = 6818
 
 // stepAddress is that of this node; "" = there is no such network.
 func (j *Job) stepAddress() string {
-	network := j.network()
-	if !network.IsValid() {
+	network, has := j.network()
+	if !has {
 		return ""
 	}
-	address, err := gangnet.Address(network, j.Index)
+	at, err := network.At(j.Index)
 	if err != nil {
 		return ""
 	}
-	return netip.AddrPortFrom(address, stepPort).String()
+	return netip.AddrPortFrom(at.V4, stepPort).String()
 }

@@ -12,15 +12,18 @@ import (
 // are on now. After a move n1 is the name of what was on n1, and another part is on n1.
 func TestHostsBetween(t *testing.T) {
 	job := &Job{Index: 1, Order: &pb.StartAlloc{
-		Network: "198.18.4.0/29", Node: "n3", KnownAs: []string{"n1", "n2"},
+		Network: "198.18.4.0/29", Network6: "fd00::4:0:0/96", Node: "n3", KnownAs: []string{"n1", "n2"},
 		Allocation: []*pb.NodeAllocation{{Node: "n2"}, {Node: "n3"}}, NodeAddresses: []string{"10.0.0.2", "10.0.0.3"},
 		Spec: &pb.JobSpec{Network: pb.Network_NETWORK_PRIVATE},
 	}}
 	var lines []string
 	for _, h := range job.hosts() {
-		lines = append(lines, fmt.Sprintf("%s %s %v", h.Name, h.Address, h.First))
+		lines = append(lines, fmt.Sprintf("%s %s %s %v", h.Name, h.Address, h.Address6, h.First))
 	}
-	want := []string{"n1 198.18.4.1 true", "n2 198.18.4.2 true", "n2 198.18.4.1 false", "n3 198.18.4.2 false"}
+	want := []string{
+		"n1 198.18.4.1 fd00::4:0:1 true", "n2 198.18.4.2 fd00::4:0:2 true",
+		"n2 198.18.4.1 fd00::4:0:1 false", "n3 198.18.4.2 fd00::4:0:2 false",
+	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q", lines)
 	}

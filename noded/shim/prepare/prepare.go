@@ -51,7 +51,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 	s := j.Settings
 	spec := &container.Spec{
 		ID: j.Dir.ID(), Dir: string(j.Dir), User: j.User, HostName: j.Order.Node,
-		Nested: j.Order.NestedContainers, PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE, Peers: j.network(),
+		Nested: j.Order.NestedContainers, PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE, Peers: j.peers(),
 		LayerDir: j.Dir.Path(bundle.DiskDir), RunDir: j.Dir.Path(bundle.RunDir), InitPath: s.InitPath,
 		CommandsDir: s.CommandsDir, SlurmDir: s.SlurmDir, Hosts: j.hosts(),
 		Binds: s.Binds, HideDirs: append([]string{s.StateDir}, s.HideDirs...),

@@ -2576,8 +2576,9 @@ type Policy struct {
 	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
 	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
-	Images               *ImageRules      `protobuf:"bytes,200,opt,name=images,proto3" json:"images,omitempty"` // none = every image
-	Mail                 *MailPolicy      `protobuf:"bytes,680,opt,name=mail,proto3" json:"mail,omitempty"`     // none = no mail is sent
+	Images               *ImageRules      `protobuf:"bytes,200,opt,name=images,proto3" json:"images,omitempty"`                        // none = every image
+	Mail                 *MailPolicy      `protobuf:"bytes,680,opt,name=mail,proto3" json:"mail,omitempty"`                            // none = no mail is sent
+	GangRange            *GangRange       `protobuf:"bytes,720,opt,name=gang_range,json=gangRange,proto3" json:"gang_range,omitempty"` // none = the default
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2818,6 +2819,13 @@ func (x *Policy) GetImages() *ImageRules {
 func (x *Policy) GetMail() *MailPolicy {
 	if x != nil {
 		return x.Mail
+	}
+	return nil
+}
+
+func (x *Policy) GetGangRange() *GangRange {
+	if x != nil {
+		return x.GangRange
 	}
 	return nil
 }
@@ -4576,7 +4584,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\x84\v\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xbb\v\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4615,7 +4623,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
 	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\x12/\n" +
 	"\x06images\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x06images\x12+\n" +
-	"\x04mail\x18\xa8\x05 \x01(\v2\x16.gleaner.v1.MailPolicyR\x04mail\"j\n" +
+	"\x04mail\x18\xa8\x05 \x01(\v2\x16.gleaner.v1.MailPolicyR\x04mail\x125\n" +
+	"\n" +
+	"gang_range\x18\xd0\x05 \x01(\v2\x15.gleaner.v1.GangRangeR\tgangRange\"j\n" +
 	"\n" +
 	"MailPolicy\x12\x18\n" +
 	"\aprogram\x18\x01 \x01(\tR\aprogram\x12\x16\n" +
@@ -4911,52 +4921,53 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*OwnerReport)(nil),                // 76: gleaner.v1.OwnerReport
 	(*Outside)(nil),                    // 77: gleaner.v1.Outside
 	(*ImageRules)(nil),                 // 78: gleaner.v1.ImageRules
-	(*CreateReservationRequest)(nil),   // 79: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 80: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 81: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 82: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 83: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 84: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 85: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 86: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 87: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 88: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 89: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 90: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 91: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 92: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 93: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 94: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 95: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 96: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 97: gleaner.v1.TunnelMessage
-	(*ContainerImagesRequest)(nil),     // 98: gleaner.v1.ContainerImagesRequest
-	(*ListCertificatesRequest)(nil),    // 99: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 100: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 101: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 102: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 103: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 104: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 105: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 106: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 107: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 108: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 109: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 110: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 111: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 112: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 113: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 114: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 115: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 116: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 117: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 118: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 119: gleaner.v1.ListLimitsResponse
-	(*ContainerImagesResponse)(nil),    // 120: gleaner.v1.ContainerImagesResponse
-	(*ListCertificatesResponse)(nil),   // 121: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 122: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 123: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 124: gleaner.v1.RecordCertificatesResponse
+	(*GangRange)(nil),                  // 79: gleaner.v1.GangRange
+	(*CreateReservationRequest)(nil),   // 80: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 81: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 82: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 83: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 84: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 85: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 86: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 87: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 88: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 89: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 90: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 91: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 92: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 93: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 94: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 95: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 96: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 97: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 98: gleaner.v1.TunnelMessage
+	(*ContainerImagesRequest)(nil),     // 99: gleaner.v1.ContainerImagesRequest
+	(*ListCertificatesRequest)(nil),    // 100: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 101: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 102: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 103: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 104: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 105: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 106: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 107: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 108: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 109: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 110: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 111: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 112: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 113: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 114: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 115: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 116: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 117: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 118: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 119: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 120: gleaner.v1.ListLimitsResponse
+	(*ContainerImagesResponse)(nil),    // 121: gleaner.v1.ContainerImagesResponse
+	(*ListCertificatesResponse)(nil),   // 122: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 123: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 124: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 125: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	65,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -5014,111 +5025,112 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	49,  // 52: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
 	78,  // 53: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
 	41,  // 54: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
-	64,  // 55: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	40,  // 56: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	54,  // 57: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	40,  // 58: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	57,  // 59: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 60: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	67,  // 61: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	73,  // 62: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	62,  // 63: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	63,  // 64: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 65: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	14,  // 66: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	18,  // 67: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 68: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 69: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	19,  // 70: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	24,  // 71: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 72: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	12,  // 73: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
-	26,  // 74: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	28,  // 75: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	30,  // 76: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	32,  // 77: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	34,  // 78: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	36,  // 79: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	38,  // 80: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	79,  // 81: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	80,  // 82: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	81,  // 83: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	82,  // 84: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	52,  // 85: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	55,  // 86: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	58,  // 87: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	60,  // 88: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	83,  // 89: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	84,  // 90: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	85,  // 91: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	86,  // 92: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	87,  // 93: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	88,  // 94: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	89,  // 95: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	90,  // 96: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	91,  // 97: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	92,  // 98: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	93,  // 99: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	94,  // 100: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	95,  // 101: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	96,  // 102: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	21,  // 103: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	97,  // 104: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	98,  // 105: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
-	99,  // 106: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	100, // 107: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	101, // 108: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	102, // 109: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 110: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	17,  // 111: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	23,  // 112: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 113: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 114: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	20,  // 115: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	25,  // 116: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 117: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	13,  // 118: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
-	27,  // 119: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	29,  // 120: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	31,  // 121: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	33,  // 122: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	35,  // 123: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	37,  // 124: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	39,  // 125: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	103, // 126: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	104, // 127: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	105, // 128: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	106, // 129: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	53,  // 130: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	56,  // 131: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	59,  // 132: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	61,  // 133: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	107, // 134: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	108, // 135: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	109, // 136: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	110, // 137: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	111, // 138: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	112, // 139: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	90,  // 140: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	113, // 141: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	114, // 142: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	115, // 143: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	116, // 144: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	117, // 145: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	118, // 146: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	119, // 147: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	22,  // 148: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	97,  // 149: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	120, // 150: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
-	121, // 151: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	122, // 152: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	123, // 153: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	124, // 154: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	110, // [110:155] is the sub-list for method output_type
-	65,  // [65:110] is the sub-list for method input_type
-	65,  // [65:65] is the sub-list for extension type_name
-	65,  // [65:65] is the sub-list for extension extendee
-	0,   // [0:65] is the sub-list for field type_name
+	79,  // 55: gleaner.v1.Policy.gang_range:type_name -> gleaner.v1.GangRange
+	64,  // 56: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	40,  // 57: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	54,  // 58: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	40,  // 59: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	57,  // 60: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 61: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	67,  // 62: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	73,  // 63: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	62,  // 64: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	63,  // 65: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 66: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	14,  // 67: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	18,  // 68: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 69: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 70: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	19,  // 71: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	24,  // 72: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 73: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	12,  // 74: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
+	26,  // 75: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	28,  // 76: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	30,  // 77: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	32,  // 78: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	34,  // 79: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	36,  // 80: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	38,  // 81: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	80,  // 82: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	81,  // 83: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	82,  // 84: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	83,  // 85: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	52,  // 86: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	55,  // 87: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	58,  // 88: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	60,  // 89: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	84,  // 90: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	85,  // 91: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	86,  // 92: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	87,  // 93: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	88,  // 94: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	89,  // 95: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	90,  // 96: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	91,  // 97: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	92,  // 98: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	93,  // 99: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	94,  // 100: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	95,  // 101: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	96,  // 102: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	97,  // 103: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	21,  // 104: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	98,  // 105: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	99,  // 106: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
+	100, // 107: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	101, // 108: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	102, // 109: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	103, // 110: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 111: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	17,  // 112: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	23,  // 113: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 114: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 115: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	20,  // 116: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	25,  // 117: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 118: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	13,  // 119: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
+	27,  // 120: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	29,  // 121: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	31,  // 122: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	33,  // 123: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	35,  // 124: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	37,  // 125: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	39,  // 126: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	104, // 127: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	105, // 128: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	106, // 129: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	107, // 130: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	53,  // 131: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	56,  // 132: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	59,  // 133: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	61,  // 134: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	108, // 135: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	109, // 136: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	110, // 137: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	111, // 138: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	112, // 139: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	113, // 140: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	91,  // 141: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	114, // 142: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	115, // 143: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	116, // 144: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	117, // 145: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	118, // 146: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	119, // 147: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	120, // 148: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	22,  // 149: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	98,  // 150: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	121, // 151: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
+	122, // 152: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	123, // 153: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	124, // 154: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	125, // 155: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	111, // [111:156] is the sub-list for method output_type
+	66,  // [66:111] is the sub-list for method input_type
+	66,  // [66:66] is the sub-list for extension type_name
+	66,  // [66:66] is the sub-list for extension extendee
+	0,   // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }

@@ -1490,6 +1490,7 @@ type StartAlloc struct {
 	// it has none. The allocation with index i has the address i + 1 in it, on
 	// whatever node, and keeps it when it resumes elsewhere.
 	Network          string   `protobuf:"bytes,190,opt,name=network,proto3" json:"network,omitempty"`
+	Network6         string   `protobuf:"bytes,720,opt,name=network6,proto3" json:"network6,omitempty"`                                          // likewise, IPv6; with network only
 	Outside          *Outside `protobuf:"bytes,191,opt,name=outside,proto3" json:"outside,omitempty"`                                            // of a job with a network of its own
 	NestedContainers bool     `protobuf:"varint,700,opt,name=nested_containers,json=nestedContainers,proto3" json:"nested_containers,omitempty"` // the job may make containers of its own
 	// The run only copies files: its script does. What it has to say of that is in a file
@@ -1705,6 +1706,13 @@ func (x *StartAlloc) GetAccount() string {
 func (x *StartAlloc) GetNetwork() string {
 	if x != nil {
 		return x.Network
+	}
+	return ""
+}
+
+func (x *StartAlloc) GetNetwork6() string {
+	if x != nil {
+		return x.Network6
 	}
 	return ""
 }
@@ -4695,7 +4703,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xdb\b\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xf8\b\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4729,7 +4737,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"imageRules\x12C\n" +
 	"\x11owner_image_rules\x18\xc9\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x0fownerImageRules\x12\x18\n" +
 	"\aaccount\x18\x1e \x01(\tR\aaccount\x12\x19\n" +
-	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\x12.\n" +
+	"\anetwork\x18\xbe\x01 \x01(\tR\anetwork\x12\x1b\n" +
+	"\bnetwork6\x18\xd0\x05 \x01(\tR\bnetwork6\x12.\n" +
 	"\aoutside\x18\xbf\x01 \x01(\v2\x13.gleaner.v1.OutsideR\aoutside\x12,\n" +
 	"\x11nested_containers\x18\xbc\x05 \x01(\bR\x10nestedContainers\x12\x17\n" +
 	"\x06stages\x18\xda\x04 \x01(\bR\x06stages\x12\x1c\n" +

@@ -307,7 +307,10 @@ type Inventory struct {
 	NoIoBound       string `protobuf:"bytes,47,opt,name=no_io_bound,json=noIoBound,proto3" json:"no_io_bound,omitempty"`
 	// Why jobs with a network of their own reach nothing outside through this node; "" = they
 	// do.
-	NoWayOut      string `protobuf:"bytes,48,opt,name=no_way_out,json=noWayOut,proto3" json:"no_way_out,omitempty"`
+	NoWayOut string `protobuf:"bytes,48,opt,name=no_way_out,json=noWayOut,proto3" json:"no_way_out,omitempty"`
+	// Where its routes lead, but for the default one, and for what each machine has: at most
+	// 128, the widest ones. The addresses of its jobs' own networks are among them.
+	Routes        []string `protobuf:"bytes,720,rep,name=routes,proto3" json:"routes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +555,13 @@ func (x *Inventory) GetNoWayOut() string {
 	return ""
 }
 
+func (x *Inventory) GetRoutes() []string {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
+}
+
 // ParkBound is how long it takes a node at most to park a guest.
 type ParkBound struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -794,14 +804,17 @@ type Node struct {
 	// What is known of a node that is silent and holds jobs that must not run
 	// on without a lease, in a sentence: what is waited for, what the power hook
 	// said. "" = nothing.
-	Fencing       string      `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
-	Reclaim       *Reclaim    `protobuf:"bytes,21,opt,name=reclaim,proto3" json:"reclaim,omitempty"`          // absent = its owner lends it
-	Lending       *Lending    `protobuf:"bytes,35,opt,name=lending,proto3" json:"lending,omitempty"`          // on what terms; absent = always, whole, to everybody
-	Habit         *OwnerHabit `protobuf:"bytes,420,opt,name=habit,proto3" json:"habit,omitempty"`             // how its owner takes it back; absent = nothing is known
-	Evacuation    *Evacuation `protobuf:"bytes,45,opt,name=evacuation,proto3" json:"evacuation,omitempty"`    // absent = its jobs stay until they end
-	Reservation   string      `protobuf:"bytes,46,opt,name=reservation,proto3" json:"reservation,omitempty"`  // in force there now; "" = none
-	Maintenance   bool        `protobuf:"varint,47,opt,name=maintenance,proto3" json:"maintenance,omitempty"` // that one is for maintenance
-	Load          *HostLoad   `protobuf:"bytes,48,opt,name=load,proto3" json:"load,omitempty"`                // by its last request for a lease; absent = it is not connected
+	Fencing     string      `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
+	Reclaim     *Reclaim    `protobuf:"bytes,21,opt,name=reclaim,proto3" json:"reclaim,omitempty"`          // absent = its owner lends it
+	Lending     *Lending    `protobuf:"bytes,35,opt,name=lending,proto3" json:"lending,omitempty"`          // on what terms; absent = always, whole, to everybody
+	Habit       *OwnerHabit `protobuf:"bytes,420,opt,name=habit,proto3" json:"habit,omitempty"`             // how its owner takes it back; absent = nothing is known
+	Evacuation  *Evacuation `protobuf:"bytes,45,opt,name=evacuation,proto3" json:"evacuation,omitempty"`    // absent = its jobs stay until they end
+	Reservation string      `protobuf:"bytes,46,opt,name=reservation,proto3" json:"reservation,omitempty"`  // in force there now; "" = none
+	Maintenance bool        `protobuf:"varint,47,opt,name=maintenance,proto3" json:"maintenance,omitempty"` // that one is for maintenance
+	// Why it takes no part in networks between the nodes of a job, and what would help; "" = it
+	// does.
+	NoGangNetwork string    `protobuf:"bytes,720,opt,name=no_gang_network,json=noGangNetwork,proto3" json:"no_gang_network,omitempty"`
+	Load          *HostLoad `protobuf:"bytes,48,opt,name=load,proto3" json:"load,omitempty"` // by its last request for a lease; absent = it is not connected
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1018,6 +1031,13 @@ func (x *Node) GetMaintenance() bool {
 	return false
 }
 
+func (x *Node) GetNoGangNetwork() string {
+	if x != nil {
+		return x.NoGangNetwork
+	}
+	return ""
+}
+
 func (x *Node) GetLoad() *HostLoad {
 	if x != nil {
 		return x.Load
@@ -1202,6 +1222,60 @@ func (x *LeavingJob) GetState() string {
 	return ""
 }
 
+// GangRange are the addresses from which jobs on several nodes get those of the networks
+// between their nodes.
+type GangRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	V4            string                 `protobuf:"bytes,1,opt,name=v4,proto3" json:"v4,omitempty"` // "198.18.0.0/15"; "" = the default
+	V6            string                 `protobuf:"bytes,2,opt,name=v6,proto3" json:"v6,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangRange) Reset() {
+	*x = GangRange{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangRange) ProtoMessage() {}
+
+func (x *GangRange) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangRange.ProtoReflect.Descriptor instead.
+func (*GangRange) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GangRange) GetV4() string {
+	if x != nil {
+		return x.V4
+	}
+	return ""
+}
+
+func (x *GangRange) GetV6() string {
+	if x != nil {
+		return x.V6
+	}
+	return ""
+}
+
 // Outside is what a job with a network of its own may do beyond it.
 type Outside struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1213,7 +1287,7 @@ type Outside struct {
 
 func (x *Outside) Reset() {
 	*x = Outside{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[9]
+	mi := &file_gleaner_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1299,7 @@ func (x *Outside) String() string {
 func (*Outside) ProtoMessage() {}
 
 func (x *Outside) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[9]
+	mi := &file_gleaner_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1312,7 @@ func (x *Outside) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outside.ProtoReflect.Descriptor instead.
 func (*Outside) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Outside) GetAllow() []string {
@@ -1296,7 +1370,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[10]
+	mi := &file_gleaner_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1382,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[10]
+	mi := &file_gleaner_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1395,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Partition) GetName() string {
@@ -1510,7 +1584,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\x84\b\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\x9d\b\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1544,7 +1618,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\tbounds_io\x18. \x01(\bR\bboundsIo\x12\x1e\n" +
 	"\vno_io_bound\x18/ \x01(\tR\tnoIoBound\x12\x1c\n" +
 	"\n" +
-	"no_way_out\x180 \x01(\tR\bnoWayOut\"r\n" +
+	"no_way_out\x180 \x01(\tR\bnoWayOut\x12\x17\n" +
+	"\x06routes\x18\xd0\x05 \x03(\tR\x06routes\"r\n" +
 	"\tParkBound\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x19\n" +
@@ -1560,7 +1635,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
-	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\x85\b\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\xae\b\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.gleaner.v1.NodeStateR\x05state\x12\x14\n" +
@@ -1596,7 +1671,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"evacuation\x18- \x01(\v2\x16.gleaner.v1.EvacuationR\n" +
 	"evacuation\x12 \n" +
 	"\vreservation\x18. \x01(\tR\vreservation\x12 \n" +
-	"\vmaintenance\x18/ \x01(\bR\vmaintenance\x12(\n" +
+	"\vmaintenance\x18/ \x01(\bR\vmaintenance\x12'\n" +
+	"\x0fno_gang_network\x18\xd0\x05 \x01(\tR\rnoGangNetwork\x12(\n" +
 	"\x04load\x180 \x01(\v2\x14.gleaner.v1.HostLoadR\x04load\"\x82\x01\n" +
 	"\bHostLoad\x12'\n" +
 	"\x0fload_hundredths\x18\x01 \x01(\rR\x0eloadHundredths\x124\n" +
@@ -1611,7 +1687,10 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"LeavingJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"I\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"+\n" +
+	"\tGangRange\x12\x0e\n" +
+	"\x02v4\x18\x01 \x01(\tR\x02v4\x12\x0e\n" +
+	"\x02v6\x18\x02 \x01(\tR\x02v6\"I\n" +
 	"\aOutside\x12\x14\n" +
 	"\x05allow\x18\x01 \x03(\tR\x05allow\x12(\n" +
 	"\x10bytes_per_second\x18\x02 \x01(\x04R\x0ebytesPerSecond\"\xea\a\n" +
@@ -1673,7 +1752,7 @@ func file_gleaner_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_gleaner_v1_node_proto_goTypes = []any{
 	(DeviceHealth)(0),  // 0: gleaner.v1.DeviceHealth
 	(NodeState)(0),     // 1: gleaner.v1.NodeState
@@ -1686,12 +1765,13 @@ var file_gleaner_v1_node_proto_goTypes = []any{
 	(*HostLoad)(nil),   // 8: gleaner.v1.HostLoad
 	(*Evacuation)(nil), // 9: gleaner.v1.Evacuation
 	(*LeavingJob)(nil), // 10: gleaner.v1.LeavingJob
-	(*Outside)(nil),    // 11: gleaner.v1.Outside
-	(*Partition)(nil),  // 12: gleaner.v1.Partition
-	nil,                // 13: gleaner.v1.Partition.TresBillingWeightsEntry
-	(*Reclaim)(nil),    // 14: gleaner.v1.Reclaim
-	(*Lending)(nil),    // 15: gleaner.v1.Lending
-	(*OwnerHabit)(nil), // 16: gleaner.v1.OwnerHabit
+	(*GangRange)(nil),  // 11: gleaner.v1.GangRange
+	(*Outside)(nil),    // 12: gleaner.v1.Outside
+	(*Partition)(nil),  // 13: gleaner.v1.Partition
+	nil,                // 14: gleaner.v1.Partition.TresBillingWeightsEntry
+	(*Reclaim)(nil),    // 15: gleaner.v1.Reclaim
+	(*Lending)(nil),    // 16: gleaner.v1.Lending
+	(*OwnerHabit)(nil), // 17: gleaner.v1.OwnerHabit
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
 	0,  // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
@@ -1701,14 +1781,14 @@ var file_gleaner_v1_node_proto_depIdxs = []int32{
 	1,  // 4: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
 	3,  // 5: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
 	6,  // 6: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	14, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
-	15, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
-	16, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
+	15, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
+	16, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
+	17, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
 	9,  // 10: gleaner.v1.Node.evacuation:type_name -> gleaner.v1.Evacuation
 	8,  // 11: gleaner.v1.Node.load:type_name -> gleaner.v1.HostLoad
 	10, // 12: gleaner.v1.Evacuation.jobs:type_name -> gleaner.v1.LeavingJob
-	13, // 13: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
-	11, // 14: gleaner.v1.Partition.outside:type_name -> gleaner.v1.Outside
+	14, // 13: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	12, // 14: gleaner.v1.Partition.outside:type_name -> gleaner.v1.Outside
 	15, // [15:15] is the sub-list for method output_type
 	15, // [15:15] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
@@ -1729,7 +1809,7 @@ func file_gleaner_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_node_proto_rawDesc), len(file_gleaner_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
