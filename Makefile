@@ -16,7 +16,9 @@ LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Ve
 # sixth of all compiling is saved; stack traces and profiles need none of it. Compilers
 # and linkers end before collecting their memory pays: that saves a quarter, and the largest
 # takes 400 MB. They give way (nice) to tests that run beside them: these are about time.
-COMPILING := -trimpath -gcflags=all=-dwarf=false
+# What a test or another program builds in turn has them too: without the tags, the
+# network's package and all above it would be compiled once more.
+COMPILING := -tags=$(TAGS) -trimpath -gcflags=all=-dwarf=false
 TOOLS     := env GOGC=800
 export GOFLAGS := $(COMPILING) '-toolexec=$(TOOLS) nice'
 # NVIDIA's header warns about functions that its own Go binding wraps.
@@ -28,10 +30,10 @@ COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport g
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.
-SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
+SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,GOGC)
 # lint has vetted all of it. Most tests wait most of the time, for processes and
 # elections, so that more packages run at once than there are cores.
-TEST_FLAGS := -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
+TEST_FLAGS := -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
 # At the end it tells which tests were skipped, and why. contrib/slowest.sh reads
 # the file.
 $(shell mkdir -p .build/times)
@@ -40,7 +42,10 @@ $(shell mkdir -p .build/times)
 # tests are about real processes, and a machine that stands still for a second can
 # be late for any of them. make test names such a test at its end: it has a fault,
 # or finds one.
-GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-and-test-fails --format-hide-empty-pkg \
+#
+# Tests that compute make much and keep little: those of the state machine take a quarter
+# less when they collect their memory less often.
+GO_TEST  = GOGC=400 go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race --rerun-fails-report=.build/times/$@.again \
 	--packages="$(1)" -- $(TEST_FLAGS)
 
@@ -56,8 +61,8 @@ setup: ## install what building needs (libseccomp, SQLite), and CRIU, if they ar
 build: setup ## build bin/: the daemons, ginit, goci, gstage, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
-	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded
-	CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gleaner
+	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gleaner
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ ./cmd/goci ./cmd/gstage
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 	@mkdir -p $(BIN)/slurm; for c in $(SLURM_NAMES); do ln -sf ../gleaner $(BIN)/slurm/$$c; done
@@ -118,8 +123,8 @@ else
 	@$(SUDO) contrib/setup/cross.sh $(ARCH)
 	@mkdir -p .build/cross/$(ARCH)
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ginit ./cmd/ginit
-	$(CROSS_ENV) go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded
-	GOARCH=$(ARCH) CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gleaner
+	$(CROSS_ENV) go build -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded
+	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gleaner
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ ./cmd/goci ./cmd/gstage
 	@contrib/package/deb.sh $(ARCH) .build/cross/$(ARCH) $(DEB_OUT)
 endif
@@ -234,7 +239,7 @@ RACE := -race -short -gcflags='all=-dwarf=false -l'
 race: setup ## the race detector over what runs concurrently
 	@contrib/setup/debian.sh postgres || echo "make race: continuing without PostgreSQL"
 	$(call GO_TEST,$(RACE_ONLY) $(RACE_TOO)) $(RACE) -timeout 10m
-	go test $(TEST_FLAGS) $(RACE) -run View ./ctld/state
+	GOGC=400 go test $(TEST_FLAGS) $(RACE) -run View ./ctld/state
 
 # The names of the tests that make race left out are in what it wrote.
 left-out: setup ## those tests that make race left out, without the race detector
@@ -244,7 +249,7 @@ left-out: setup ## those tests that make race left out, without the race detecto
 # Before a release, and behind a change of the state machine, the scheduler, the
 # log or the simulation.
 soak: build ## the tests of chance for longer: walks, damaged disks, floods, simulated days and faults, chaos (an hour or so)
-	go vet -tags '$(TAGS)' ./...
+	go vet ./...
 	go tool staticcheck -tags '$(TAGS)' ./...
 	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./noded/network ./test/sim/... ./test/traces) -timeout 3h -count 1
 	@SOAK=1 $(MAKE) --no-print-directory machine
@@ -267,7 +272,7 @@ runbook: $(BUILD) ## docs/install.md and docs/operations.md, typed on hosts made
 machine: export GOFLAGS := $(COMPILING) '-toolexec=$(TOOLS)'
 machine: $(BUILD) ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
 	@contrib/setup/debian.sh machine || echo "make machine: continuing without"
-	go tool gotestsum --jsonfile .build/times/$@.json --format standard-verbose -- -tags '$(TAGS)' -vet off -timeout 25m -count 1 ./test/machine/
+	go tool gotestsum --jsonfile .build/times/$@.json --format standard-verbose -- -vet off -timeout 25m -count 1 ./test/machine/
 
 # The same SEED makes the same faults in the same order; the timing is that of
 # real processes.
@@ -328,7 +333,7 @@ SLURM ?= auto
 bench: build ## measure beside Slurm and libcontainer (BENCH=quick|full SLURM=auto|off|DIR)
 	@[ '$(SLURM)' != auto ] || contrib/setup/debian.sh slurm || true # the report says what is missing
 	@mkdir -p .build
-	go build -tags '$(TAGS)' -o .build/bench ./test/bench
+	go build -o .build/bench ./test/bench
 	$(SUDO) .build/bench -bin $(BIN) -size '$(BENCH)' -slurm '$(SLURM)' -markdown .build/bench.md -json .build/bench.json
 	@$(MAKE) --no-print-directory curve
 
@@ -345,7 +350,7 @@ traces: ## replay recorded workloads under all policies, beside the figures of a
 
 bench-nodes: build ## three controllers with thousands of connected nodes: processor, memory, fail-over (NODES=10000)
 	@mkdir -p .build
-	@go build -tags '$(TAGS)' -o .build/nodes ./test/nodes
+	@go build -o .build/nodes ./test/nodes
 	@$(SUDO) .build/nodes -bin $(BIN) -nodes $(or $(NODES),10000)
 
 microbench: build ## Go's benchmarks of single functions, in all packages

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/name"
 )
@@ -42,12 +43,19 @@ type Ref struct {
 	Digest string // "sha256:…"; "" = it is not pinned
 }
 
+// Every command and every supervisor of a job holds these, and few read a name: to
+// compile them took a tenth of a start.
 var (
-	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	tagPattern    = regexp.MustCompile(`^[\w][\w.-]{0,127}$`)
-	noTag         = regexp.MustCompile(`^[^\s\S]`) // of a file that has one image
-	nameInArchive = regexp.MustCompile(`^[\w][\w./-]*(:[\w][\w.-]*)?$`)
+	digestPattern = pattern(`^sha256:[0-9a-f]{64}$`)
+	tagPattern    = pattern(`^[\w][\w.-]{0,127}$`)
+	noTag         = pattern(`^[^\s\S]`) // of a file that has one image
+	nameInArchive = pattern(`^[\w][\w./-]*(:[\w][\w.-]*)?$`)
 )
+
+// pattern is a regular expression that is compiled when it is first asked for.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // Parse reads a name as its user types it: nvcr.io/nvidia/pytorch:24.05-py3,
 // docker://ubuntu, oci:DIR:TAG, docker-archive:FILE, FILE.sif, FILE.sqsh, and pyxis'
@@ -87,7 +95,7 @@ func parseRegistry(text string) (Ref, error) {
 	text = strings.Replace(text, "#", "/", 1)
 	r := Ref{Kind: Registry}
 	text, r.Digest, _ = strings.Cut(text, "@")
-	if r.Digest != "" && !digestPattern.MatchString(r.Digest) {
+	if r.Digest != "" && !digestPattern().MatchString(r.Digest) {
 		return Ref{}, fmt.Errorf("%w: a digest is sha256: and 64 hexadecimal digits", ErrName)
 	}
 	tag, err := name.NewTag(text)
@@ -103,15 +111,15 @@ func parseRegistry(text string) (Ref, error) {
 
 // parsePath reads PATH[:TAG][@DIGEST]. What follows the first colon of the last
 // component is the tag.
-func parsePath(kind Kind, text, directory string, tags *regexp.Regexp) (Ref, error) {
+func parsePath(kind Kind, text, directory string, tags func() *regexp.Regexp) (Ref, error) {
 	r := Ref{Kind: kind}
 	if i := strings.LastIndex(text, "@sha256:"); i >= 0 {
-		if text, r.Digest = text[:i], text[i+1:]; !digestPattern.MatchString(r.Digest) {
+		if text, r.Digest = text[:i], text[i+1:]; !digestPattern().MatchString(r.Digest) {
 			return Ref{}, fmt.Errorf("%w: a digest is sha256: and 64 hexadecimal digits", ErrName)
 		}
 	}
 	path, tag, tagged := strings.Cut(text, ":")
-	if tagged && !tags.MatchString(tag) {
+	if tagged && !tags().MatchString(tag) {
 		return Ref{}, fmt.Errorf("%w: %q is no tag", ErrName, tag)
 	}
 	if path == "" {

@@ -98,7 +98,7 @@ func startProcess(executable string, dir bundle.Dir) (*os.File, error) {
 	cmd.Dir = "/"
 	// When it starts, a Go program prepares for each CPU that it may use at once,
 	// and so does libcontainer's init, which inherits this.
-	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(min(runtime.NumCPU(), mostCPUs)))
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(min(runtime.GOMAXPROCS(0), mostCPUs)))
 	cmd.Stdout, cmd.Stderr = write, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	if err := cmd.Start(); err != nil {
