@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -31,6 +32,9 @@ type siteConfig struct {
 	// TLSDir holds the certificate of each user for targets over TCP; it begins with ~/ if
 	// it lies in the user's home.
 	TLSDir string `toml:"tls_dir"`
+	// MungeSocket is where munged of this host listens, which says who asks where TLSDir has
+	// the authority's ca.pem and no certificate; "" = certificates only.
+	MungeSocket string `toml:"munge_socket"`
 }
 
 // site is SiteFile, read once.
@@ -63,6 +67,9 @@ func (c *siteConfig) check() error {
 	if c.TLSDir != "" && !filepath.IsAbs(c.TLSDir) && !strings.HasPrefix(c.TLSDir, "~/") {
 		return fmt.Errorf("tls_dir = %.80q must be an absolute path, or begin with ~/ for a folder in the home of each user", c.TLSDir)
 	}
+	if c.MungeSocket != "" && !filepath.IsAbs(c.MungeSocket) {
+		return fmt.Errorf("munge_socket = %.80q must be an absolute path, as %s is", c.MungeSocket, munge.DefaultSocket)
+	}
 	return nil
 }
 
@@ -87,6 +94,16 @@ func TLSDir() (string, error) {
 	}
 	config, err := site()
 	return config.tlsDir(), err
+}
+
+// MungeSocket is where munged of this host says who asks, for users without a certificate:
+// as the environment says, else as the host's configuration does; "" = nowhere.
+func MungeSocket() (string, error) {
+	if socket := os.Getenv(EnvironmentMunge); socket != "" {
+		return socket, nil
+	}
+	config, err := site()
+	return config.MungeSocket, err
 }
 
 // hereTargets are the sockets of this host: that of a controller first, which needs no

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 )
 
 // ServerName is in every controller's certificate, and in no other that the
@@ -25,39 +28,48 @@ const ServerName = "gctld"
 // were given.
 var ErrTLSDir = errors.New("no certificate to show the controller")
 
-// loadTLS reads ca.pem, cert.pem and key.pem.
-func loadTLS(dir string) (*tls.Config, error) {
+// loadTLS reads ca.pem, cert.pem and key.pem. munged is the socket of munged, which says who
+// asks in the place of a certificate; "" = there is one.
+func loadTLS(dir string) (config *tls.Config, munged string, err error) {
 	if dir == "" {
-		return nil, fmt.Errorf("%w: set %s to the directory that \"gctld cert\" wrote, or use a unix socket", ErrTLSDir, EnvironmentTLSDir)
+		return nil, "", fmt.Errorf("%w: set %s to the directory that \"gctld cert\" wrote, or use a unix socket", ErrTLSDir, EnvironmentTLSDir)
 	}
 	authority, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTLSDir, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrTLSDir, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("%w: %s holds no certificate", ErrTLSDir, filepath.Join(dir, "ca.pem"))
+		return nil, "", fmt.Errorf("%w: %s holds no certificate", ErrTLSDir, filepath.Join(dir, "ca.pem"))
+	}
+	config = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: ServerName, RootCAs: pool}
+	if munged, err = insteadOf(filepath.Join(dir, "cert.pem")); munged != "" || err != nil {
+		return config, munged, err
 	}
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	if err != nil {
-		return nil, fmt.Errorf("%w: cert.pem and key.pem of %s: %w", ErrTLSDir, dir, err)
+		return nil, "", fmt.Errorf("%w: cert.pem and key.pem of %s: %w", ErrTLSDir, dir, err)
 	}
 	if err := checkOwn(certificate.Leaf, pool); err != nil {
-		return nil, fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
+		return nil, "", fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ServerName: ServerName,
-		RootCAs:    pool,
-		// The certificate is renewed while the connections continue: each new one
-		// shows what lies there then.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			if newer, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err == nil {
-				return &newer, nil
-			}
-			return &certificate, nil
-		},
-	}, nil
+	// The certificate is renewed while the connections continue: each new one
+	// shows what lies there then.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if newer, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err == nil {
+			return &newer, nil
+		}
+		return &certificate, nil
+	}
+	return config, "", nil
+}
+
+// insteadOf is the socket of munged if it speaks for who has no certificate there.
+func insteadOf(certificate string) (munged string, err error) {
+	if _, err := os.Lstat(certificate); !errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return MungeSocket()
 }
 
 // checkOwn refuses a certificate that the controllers would refuse: what they
@@ -80,7 +92,8 @@ func checkOwn(leaf *x509.Certificate, authority *x509.CertPool) error {
 // transportCredentials picks by the kind of connection: a unix socket as it
 // is, anything else with TLS. One list of targets may hold both.
 type transportCredentials struct {
-	tls *tls.Config
+	tls   *tls.Config
+	munge string // socket of munged, which says who asks; "" = a certificate does
 }
 
 func (c *transportCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -90,7 +103,13 @@ func (c *transportCredentials) ClientHandshake(ctx context.Context, authority st
 	if c.tls == nil {
 		return nil, nil, ErrTLSDir
 	}
-	return credentials.NewTLS(c.tls).ClientHandshake(ctx, authority, conn)
+	secured, info, err := credentials.NewTLS(c.tls).ClientHandshake(ctx, authority, conn)
+	if proof, ok := info.(credentials.TLSInfo); ok && err == nil && c.munge != "" {
+		if err := munge.Show(ctx, secured, &proof.State, c.munge); err != nil {
+			return nil, nil, errors.Join(err, secured.Close())
+		}
+	}
+	return secured, info, err
 }
 
 func (c *transportCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -102,7 +121,7 @@ func (c *transportCredentials) Info() credentials.ProtocolInfo {
 }
 
 func (c *transportCredentials) Clone() credentials.TransportCredentials {
-	return &transportCredentials{tls: c.tls}
+	return &transportCredentials{tls: c.tls, munge: c.munge}
 }
 
 func (c *transportCredentials) OverrideServerName(string) error {

@@ -1,0 +1,129 @@
+package munge
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// A credential says who made it, and not to whom: whoever gets one could show it as their
+// own. munged refuses one that it has decoded before, but only on its own host, and a
+// cluster has several controllers. So its payload names the TLS connection over which it
+// goes, by a secret that only the two ends of that connection have (RFC 5705, RFC 9266).
+// On any other connection it is worth nothing, and no controller has to remember it.
+//
+// On a connection without a certificate of the client, what comes first is the length of
+// the credential in two bytes, and the credential; then, from the other end, the length
+// of why it is refused, and that. No length = it is accepted.
+const (
+	exporterLabel = "EXPORTER-gleaner-munge"
+	payloadWord   = "gleaner munge 1\n"
+	exporterBytes = 32
+	maxRefusal    = 1 << 10
+)
+
+// ErrOtherConnection is returned for a credential that was made for another connection,
+// or for another program.
+var ErrOtherConnection = errors.New("the credential was not made for this connection: somebody repeats it")
+
+// RefusedWord begins every error of Show. The errors of a handshake lose everything but
+// their text on their way.
+const RefusedWord = "munge: "
+
+// payload names a connection.
+func payload(state *tls.ConnectionState) ([]byte, error) {
+	secret, err := state.ExportKeyingMaterial(exporterLabel, nil, exporterBytes)
+	if err != nil {
+		return nil, fmt.Errorf("name the TLS connection: %w", err)
+	}
+	return append([]byte(payloadWord), secret...), nil
+}
+
+// Show says over a connection, in the place of a certificate, who asks.
+func Show(ctx context.Context, conn net.Conn, state *tls.ConnectionState, socket string) error {
+	if err := show(ctx, conn, state, socket); err != nil {
+		return fmt.Errorf(RefusedWord+"%w", err)
+	}
+	return nil
+}
+
+func show(ctx context.Context, conn net.Conn, state *tls.ConnectionState, socket string) error {
+	about, err := payload(state)
+	if err != nil {
+		return err
+	}
+	credential, err := Encode(ctx, socket, about)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := write(conn, credential); err != nil {
+		return fmt.Errorf("the controller does not take the credential: %w", err)
+	}
+	refusal, err := read(conn, maxRefusal)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the controller takes certificates only, or hangs (%w): its gctld.toml needs munge_socket", err)
+	case refusal != "":
+		return errors.New(refusal)
+	}
+	return nil
+}
+
+// Read reads the credential that comes first on a connection, and asks munged who made
+// it.
+func Read(ctx context.Context, conn net.Conn, state *tls.ConnectionState, socket string) (Credential, error) {
+	text, err := read(conn, maxCredential)
+	if err != nil {
+		return Credential{}, err
+	}
+	about, err := payload(state)
+	if err != nil {
+		return Credential{}, err
+	}
+	found, err := Decode(ctx, socket, text)
+	switch {
+	case err != nil:
+		return Credential{}, err
+	case subtle.ConstantTimeCompare(found.Payload, about) != 1:
+		return Credential{}, ErrOtherConnection
+	case found.Decoded.Sub(found.Encoded) > TTL:
+		return Credential{}, ErrExpired
+	}
+	return found, nil
+}
+
+// Answer tells the other end that its credential was accepted, or why not.
+func Answer(conn net.Conn, refusal error) error {
+	why := ""
+	if refusal != nil {
+		why = refusal.Error()
+	}
+	return write(conn, why[:min(len(why), maxRefusal)])
+}
+
+func write(conn net.Conn, text string) error {
+	_, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...))
+	return err
+}
+
+func read(conn net.Conn, limit int) (string, error) {
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return "", err
+	}
+	length := int(binary.BigEndian.Uint16(size[:]))
+	if length > limit {
+		return "", fmt.Errorf("%d bytes are more than the %d that it may have", length, limit)
+	}
+	text := make([]byte, length)
+	_, err := io.ReadFull(conn, text)
+	return string(text), err
+}
