@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 )
 
 // Needs are what a tree uses of what a kernel bounds for everybody. A machine with a
@@ -38,14 +40,11 @@ func (n *Needs) add(pid int) error {
 		return err
 	}
 	for _, task := range tasks {
-		status, err := readStatusFile(filepath.Join(dir, "task", task.Name(), "status"))
+		number, err := procstatus.Innermost(filepath.Join(dir, "task", task.Name()))
 		if err != nil {
 			return err
 		}
-		if numbers := strings.Fields(status["NSpid"]); len(numbers) > 0 {
-			number, _ := strconv.Atoi(numbers[len(numbers)-1])
-			n.Number = max(n.Number, number)
-		}
+		n.Number = max(n.Number, number)
 	}
 	maps, err := os.ReadFile(dir + "/maps")
 	if err != nil {

@@ -1,12 +1,11 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"strconv"
-	"strings"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 )
 
 // CRIU saves a tree in one user namespace, with one namespace of processes. What makes
@@ -18,12 +17,12 @@ import (
 func (s *survey) lookForFirst(pids []int) {
 	fewest := math.MaxInt
 	for _, pid := range pids {
-		status, err := readStatus(pid)
+		status, err := procstatus.Read(procstatus.Dir(pid))
 		if err != nil {
 			continue
 		}
-		numbers := strings.Fields(status["NSpid"])
-		if n := len(numbers); n == 0 || numbers[n-1] != "1" || n >= fewest {
+		numbers, err := procstatus.Numbers(status)
+		if n := len(numbers); err != nil || numbers[n-1] != 1 || n >= fewest {
 			continue
 		}
 		if users, err := userNamespaceOf(pid); err == nil {
@@ -66,15 +65,15 @@ func (s *survey) nested(pid int) {
 // numberOf is the number of a process in the namespace of the tree's process 1, also if it
 // has one of its own.
 func (s *survey) numberOf(status map[string]string) (int, error) {
-	numbers := strings.Fields(status["NSpid"])
-	if len(numbers) == 0 {
-		return 0, errors.New("it has no number in its namespace")
+	numbers, err := procstatus.Numbers(status)
+	if err != nil {
+		return 0, err
 	}
 	at := len(numbers) - 1
 	if s.depth > 0 {
 		at = min(at, s.depth-1)
 	}
-	return strconv.Atoi(numbers[at])
+	return numbers[at], nil
 }
 
 func userNamespaceOf(pid int) (string, error) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 )
 
 // Obstacle is something that keeps a tree from being saved.
@@ -121,7 +123,7 @@ type survey struct {
 
 // add adds an obstacle, once for each process and kind.
 func (s *survey) add(pid int, o Obstacle) {
-	status, err := readStatus(pid)
+	status, err := procstatus.Read(procstatus.Dir(pid))
 	if err != nil {
 		return
 	}
@@ -136,7 +138,7 @@ func (s *survey) add(pid int, o Obstacle) {
 }
 
 func (s *survey) process(pid int) error {
-	status, err := readStatus(pid)
+	status, err := procstatus.Read(procstatus.Dir(pid))
 	if err != nil {
 		return err
 	}

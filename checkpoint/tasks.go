@@ -6,10 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 )
 
 // tasks are processes with the number of their threads, by the number that
@@ -24,7 +25,7 @@ func readTasks(tree Tree) (tasks, error) {
 	}
 	found := make(tasks, len(pids))
 	for _, pid := range pids {
-		inside, err := numberInside(pid)
+		inside, err := procstatus.Innermost(procstatus.Dir(pid))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // it was killed
 		}
@@ -38,37 +39,6 @@ func readTasks(tree Tree) (tasks, error) {
 		found[inside] = len(threads)
 	}
 	return found, nil
-}
-
-// numberInside answers the id of a process in its innermost namespace.
-func numberInside(pid int) (int, error) {
-	status, err := readStatus(pid)
-	if err != nil {
-		return 0, err
-	}
-	numbers := strings.Fields(status["NSpid"])
-	if len(numbers) == 0 {
-		return 0, fmt.Errorf("process %d has no number in its namespace", pid)
-	}
-	return strconv.Atoi(numbers[len(numbers)-1])
-}
-
-// readStatus reads /proc/PID/status, see proc_pid_status(5).
-func readStatus(pid int) (map[string]string, error) {
-	return readStatusFile(fmt.Sprintf("/proc/%d/status", pid))
-}
-
-func readStatusFile(path string) (map[string]string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("look at a process: %w", err)
-	}
-	status := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	return status, nil
 }
 
 // compare makes sure that every process and thread is in an image. The image may

@@ -18,7 +18,7 @@ const (
 	callDeadline = 10 * time.Second
 	// maxCalls is how many orders may wait for one supervisor.
 	maxCalls = 64
-	// maxFirst is how many of them may be about suspending and parking.
+	// maxFirst is how many more may be about its end, suspending and parking.
 	maxFirst = 64
 )
 
@@ -49,9 +49,10 @@ func (a *agent) deliverRenewals(ctx context.Context, p *alloc, s supervisor) {
 	})
 }
 
-// deliverFirst hands over what has a deadline: orders to suspend, park and continue, and what
-// the owner says. They do not wait for others, some of which wait for process 1; each has a
-// number, so that none undoes a later one.
+// deliverFirst hands over what has a deadline: orders to suspend, park, continue and end, and
+// what the owner says. They do not wait for others, some of which wait for process 1. None
+// undoes a later one: each but the end has a number, and a supervisor that ends its allocation
+// starts no script.
 func (a *agent) deliverFirst(ctx context.Context, p *alloc, s supervisor) {
 	handOver(ctx, p, p.first, func(c call) { p.run(ctx, s, c) })
 }

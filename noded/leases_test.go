@@ -72,6 +72,21 @@ func TestRenewalsDoNotWaitForOrders(t *testing.T) {
 	eventually(t, "the script starts", func() bool { return shim.count("start") > 0 })
 }
 
+// TestEndDoesNotWaitForOrders: the script of a job that is suspended cannot start, and the
+// job ends all the same.
+func TestEndDoesNotWaitForOrders(t *testing.T) {
+	_, s, shims, _ := setUp(t)
+	s.start(startOrder(12, 1))
+	shim := shims.get(12, 1)
+	shim.startErr = status.Error(codes.Unavailable, "process 1 does not answer")
+	shim.ready()
+	s.ready()
+	s.release(shim.order.Alloc)
+	eventually(t, "the script cannot start", func() bool { return shim.count("start refused") > 0 })
+	s.end(shim.order.Alloc)
+	eventually(t, "the end is ordered", func() bool { return shim.count("end") > 0 })
+}
+
 // TestAnswersToNobody: a lease counts only as the answer to this session's own
 // request.
 func TestAnswersToNobody(t *testing.T) {

@@ -95,7 +95,7 @@ func (a *agent) pass(p *alloc, order *pb.ControllerMessage) {
 		}})
 	case *pb.ControllerMessage_EndAlloc:
 		a.expectEnd(p, time.Duration(what.EndAlloc.GraceS)*time.Second+endPatience)
-		p.put(call{name: "end", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+		p.putFirst(call{name: "end", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
 			_, err := client.End(ctx, what.EndAlloc)
 			return err
 		}})

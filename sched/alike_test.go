@@ -58,13 +58,29 @@ func TestOrderIsSorted(t *testing.T) {
 				id: JobID(1 + i/2), choice: int32(i % 2), job: int32(i / 2),
 			}
 		}
+		tiers := make([]uint64, len(entries))
+		for i := range entries {
+			tiers[i] = entries[i].tier
+		}
+		slices.Sort(tiers)
+		tiers = slices.Compact(tiers)
 		if seed%4 == 0 { // in any order
 			random.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
 		}
 		want := slices.SortedFunc(slices.Values(entries), func(a, b entry) int {
 			return cmp.Or(cmp.Compare(b.tier, a.tier), cmp.Compare(b.priority, a.priority), cmp.Compare(a.id, b.id), cmp.Compare(a.choice, b.choice))
 		})
-		if got := sorted(slices.Clone(entries), new(scratch)); !slices.Equal(got, want) {
+		p, keys := &pass{scratch: new(scratch), ascending: seed%4 != 0}, make([]uint64, len(entries))
+		for i := range entries {
+			rank := 0
+			for _, other := range tiers {
+				if other > entries[i].tier {
+					rank++
+				}
+			}
+			keys[i] = uint64(rank)<<32 | uint64(^entries[i].priority)
+		}
+		if got := p.sorted(slices.Clone(entries), keys); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %v, not %v", seed, got, want)
 		}
 	}

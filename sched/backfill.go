@@ -352,24 +352,17 @@ func (p *pass) promises(last *Promises) Promises {
 
 // allBehind are the jobs that wait and have no planned start, ascending.
 func (p *pass) allBehind() []Behind {
-	count := 0
-	for _, noted := range p.behind {
-		if noted > 0 {
-			count++
-		}
-	}
-	if count == 0 {
-		return nil
-	}
-	behind := make([]Behind, 0, count)
+	behind := make([]Behind, 0, len(p.behind))
 	for i, noted := range p.behind {
 		if noted > 0 {
 			behind = append(behind, Behind{Job: p.Waiting[i].ID, Count: noted - 1})
 		}
 	}
-	byJob := func(a, b Behind) int { return cmp.Compare(a.Job, b.Job) }
-	if !slices.IsSortedFunc(behind, byJob) {
-		slices.SortFunc(behind, byJob)
+	if len(behind) == 0 {
+		return nil
+	}
+	if !p.ascending {
+		slices.SortFunc(behind, func(a, b Behind) int { return cmp.Compare(a.Job, b.Job) })
 	}
 	return behind
 }

@@ -166,7 +166,20 @@ func (p *pass) wait(e entry, r Reason) {
 
 // allReasons is the reasons of the jobs that wait, ascending by job.
 func (p *pass) allReasons() []Reason {
-	reasons := slices.DeleteFunc(p.reasons, func(r Reason) bool { return r.Code == ReasonNone })
-	slices.SortFunc(reasons, func(a, b Reason) int { return cmp.Compare(a.Job, b.Job) })
+	kept := 0
+	for i := range p.reasons {
+		if p.reasons[i].Code == ReasonNone {
+			continue
+		}
+		if kept != i {
+			p.reasons[kept] = p.reasons[i]
+		}
+		kept++
+	}
+	clear(p.reasons[kept:])
+	reasons := p.reasons[:kept]
+	if !p.ascending {
+		slices.SortFunc(reasons, func(a, b Reason) int { return cmp.Compare(a.Job, b.Job) })
+	}
 	return reasons
 }

@@ -126,20 +126,37 @@ func (p *pass) addEnds(f *future) {
 		job := p.started[i]
 		ends = append(ends, ending{atMS: after(p.NowMS, p.spans[i].likely), sureMS: after(p.NowMS, p.spans[i].sure), placement: &p.starts[i].Placement, exclusive: p.alone[i], licenses: job.Licenses})
 	}
+	order := make([]endOrder, len(ends))
 	if f.sure != nil {
-		slices.SortStableFunc(ends, func(a, b ending) int { return cmp.Compare(a.sureMS, b.sureMS) })
-		for i := range ends {
-			p.giveEnd(f, f.sure, &ends[i], ends[i].sureMS)
+		for _, i := range byEnd(order, func(i int) int64 { return ends[i].sureMS }) {
+			p.giveEnd(f, f.sure, &ends[i.ending], ends[i.ending].sureMS)
 		}
 	}
-	slices.SortStableFunc(ends, func(a, b ending) int { return cmp.Compare(a.atMS, b.atMS) })
-	for i := range ends {
+	for _, next := range byEnd(order, func(i int) int64 { return ends[i].atMS }) {
+		i := next.ending
 		p.giveEnd(f, &f.profile, &ends[i], ends[i].atMS)
 		for j := range ends[i].placement.Allocs {
 			stays := profile.Interval{From: math.MinInt64, To: max(ends[i].atMS, f.ifSure(ends[i].sureMS))}
 			f.stay(ends[i].placement.Allocs[j].Node, stays, ends[i].placement)
 		}
 	}
+}
+
+// endOrder is a place in the order of ends.
+type endOrder struct {
+	atMS   int64
+	ending int32
+}
+
+// byEnd fills in the order of ends.
+func byEnd(order []endOrder, at func(int) int64) []endOrder {
+	for i := range order {
+		order[i] = endOrder{at(i), int32(i)}
+	}
+	slices.SortFunc(order, func(a, b endOrder) int {
+		return cmp.Or(cmp.Compare(a.atMS, b.atMS), cmp.Compare(a.ending, b.ending))
+	})
+	return order
 }
 
 // giveEnd gives back in a profile what a job holds until a time.

@@ -19,51 +19,81 @@ type entry struct {
 // isOwn reports whether the turn is one on nodes that the job's account owns.
 func (e entry) isOwn() bool { return e.tier >= ownTurn }
 
-// order is the turns of the jobs, in Slurm's order, but first those on nodes that
-// their accounts own: jobs that may preempt
+// order is the turns of the jobs that may start, in Slurm's order, but first those on nodes
+// that their accounts own: jobs that may preempt
 // others before those, tier of the partition, priority of the job, and then the
 // lower number. A job for several partitions has a turn in each, at its
 // priority in that partition; within a tier and a priority they come in its
 // order of preference.
-func order(s *Snapshot, jobs []int32, p *priorities, memory *scratch) []entry {
-	entries := sized(&memory.entries, len(jobs))[:0]
-	tiers := make([][]uint64, len(s.Shapes))
-	for shape := range tiers {
-		tiers[shape] = tiersOf(s, shape)
+func (p *pass) order(priorities *priorities) []entry {
+	memory := p.scratch
+	entries, keys := sized(&memory.entries, len(p.Waiting))[:0], sized(&memory.keys, len(p.Waiting))[:0]
+	first, tiers := priorities.ofFirst(), rankedTiers(p.Snapshot)
+	p.ascending = true
+	for i := range p.Waiting {
+		if !p.enter(i) {
+			continue
+		}
+		job := &p.Waiting[i]
+		for choice, of := range tiers[job.Shape] {
+			priority := first[i]
+			if choice > 0 {
+				priority = priorities.of(int32(i), choice)
+			}
+			entries = append(entries, entry{tier: of.tier, priority: priority, id: job.ID, choice: int32(choice), job: int32(i), shape: int32(job.Shape)})
+			keys = append(keys, uint64(of.rank)<<32|uint64(^priority))
+		}
 	}
-	for _, i := range jobs {
-		entries = appendTurns(entries, s, i, tiers[s.Waiting[i].Shape], p)
+	memory.entries, memory.keys = entries, keys
+	if entries = p.sorted(entries, keys); len(entries) == 0 || !entries[0].isOwn() {
+		return preemptorsFirst(p.Snapshot, entries)
 	}
-	entries = sorted(entries, memory)
-	own := 0
-	for own < len(entries) && entries[own].tier >= ownTurn {
-		own++
+	own := slices.IndexFunc(entries, func(e entry) bool { return !e.isOwn() })
+	if own < 0 {
+		own = len(entries)
 	}
-	if own == 0 {
-		return preemptorsFirst(s, entries)
-	}
-	return slices.Concat(preemptorsFirst(s, entries[:own]), preemptorsFirst(s, entries[own:]))
+	return slices.Concat(preemptorsFirst(p.Snapshot, entries[:own]), preemptorsFirst(p.Snapshot, entries[own:]))
 }
 
-// tiersOf are those of the partitions of a shape, in the order of its preference.
-func tiersOf(s *Snapshot, shape int) []uint64 {
-	partitions := s.Shapes[shape].Partitions
-	tiers := make([]uint64, len(partitions))
-	for choice, partition := range partitions {
-		tiers[choice] = s.Partitions[partition].tier()
+// rankedTier is the tier of a partition, and how many there are above it.
+type rankedTier struct {
+	tier uint64
+	rank uint32
+}
+
+// rankedTiers are those of the partitions of each shape, in the order of its preference.
+func rankedTiers(s *Snapshot) [][]rankedTier {
+	all := make([]uint64, len(s.Partitions))
+	for i := range s.Partitions {
+		all[i] = s.Partitions[i].tier()
+	}
+	slices.SortFunc(all, func(a, b uint64) int { return cmp.Compare(b, a) })
+	all = slices.Compact(all)
+	count := 0
+	for i := range s.Shapes {
+		count += len(s.Shapes[i].Partitions)
+	}
+	tiers, memory := make([][]rankedTier, len(s.Shapes)), make([]rankedTier, 0, count)
+	for i := range s.Shapes {
+		from := len(memory)
+		for _, partition := range s.Shapes[i].Partitions {
+			tier := s.Partitions[partition].tier()
+			memory = append(memory, rankedTier{tier, uint32(slices.Index(all, tier))})
+		}
+		tiers[i] = memory[from:]
 	}
 	return tiers
 }
 
-// appendTurns appends the turns of a job whose partitions have these tiers.
-func appendTurns(entries []entry, s *Snapshot, i int32, tiers []uint64, p *priorities) []entry {
-	job := &s.Waiting[i]
-	for choice, tier := range tiers {
-		priority := p.ofFirst()[i]
-		if choice > 0 {
-			priority = p.of(i, choice)
+// turnsOf are the turns of one job.
+func (p *pass) turnsOf(i int32, priorities *priorities) []entry {
+	job := &p.Waiting[i]
+	partitions := p.Shapes[job.Shape].Partitions
+	entries := make([]entry, len(partitions))
+	for choice, partition := range partitions {
+		entries[choice] = entry{
+			tier: p.Partitions[partition].tier(), priority: priorities.of(i, choice), id: job.ID, choice: int32(choice), job: i, shape: int32(job.Shape),
 		}
-		entries = append(entries, entry{tier: tier, priority: priority, id: job.ID, choice: int32(choice), job: i, shape: int32(job.Shape)})
 	}
 	return entries
 }

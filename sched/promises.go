@@ -30,11 +30,11 @@ type promised struct {
 }
 
 // enterPromises enters what can be kept of the last plan.
-func (p *pass) enterPromises(ready []int32, priorities *priorities) {
+func (p *pass) enterPromises(priorities *priorities) {
 	if !p.Backfill.On || len(p.Promises.Planned) == 0 {
 		return
 	}
-	turnOf := p.turnsOfPromised(ready, priorities)
+	turnOf := p.turnsOfPromised(priorities)
 	p.promised.byJob, p.promised.why = map[int32][]int{}, map[JobID]Moved{}
 	kept := make([]*plan, len(p.Promises.Planned))
 	count := make(map[int32]uint32, len(turnOf))
@@ -91,12 +91,12 @@ func (p *pass) keepPlanned(planned *Planned, turns []entry, count map[int32]uint
 
 // turnsOfPromised are the turns of the jobs that the last plan planned, as far as they may
 // start. There are few of these, and very many turns.
-func (p *pass) turnsOfPromised(ready []int32, priorities *priorities) map[JobID][]entry {
+func (p *pass) turnsOfPromised(priorities *priorities) map[JobID][]entry {
 	turns := make(map[JobID][]entry, len(p.Promises.Planned))
 	for _, planned := range p.Promises.Planned {
 		at := p.waiting(planned.Job)
-		if _, may := slices.BinarySearch(ready, at); may && turns[planned.Job] == nil {
-			turns[planned.Job] = appendTurns(nil, p.Snapshot, at, tiersOf(p.Snapshot, p.Waiting[at].Shape), priorities)
+		if at >= 0 && p.left[at] > 0 && p.reasons[at].Code == ReasonNone && turns[planned.Job] == nil {
+			turns[planned.Job] = p.turnsOf(at, priorities)
 		}
 	}
 	return turns

@@ -2,49 +2,16 @@ package sched
 
 import "slices"
 
-// sorted puts turns in order. There may be a million, and what sets them apart are a few
-// tiers and priorities of 32 bits; where they come in the order of their jobs, as they do
-// from the state, these are counted and not compared.
-func sorted(entries []entry, memory *scratch) []entry {
-	before := func(a, b entry) bool { return a.id < b.id || a.id == b.id && a.choice < b.choice }
-	for i := 1; i < len(entries); i++ {
-		if !before(entries[i-1], entries[i]) {
-			slices.SortFunc(entries, compareEntries)
-			return entries
-		}
+// sorted puts turns in order, of which keys ascend where they come later: the rank of the
+// tier above the priority. There may be a million, and what sets them apart are a
+// few tiers and priorities of 32 bits; where they come in the order of their jobs, as they
+// do from the state, these are counted and not compared.
+func (p *pass) sorted(entries []entry, keys []uint64) []entry {
+	if p.ascending {
+		return byKey(entries, keys, p.scratch)
 	}
-	return byKey(entries, keysOf(entries, memory), memory)
-}
-
-// keysOf are numbers that ascend where turns come later: the rank of the tier above the
-// priority.
-func keysOf(entries []entry, memory *scratch) []uint64 {
-	var tiers []uint64 // descending
-	for i := range entries {
-		if tier := entries[i].tier; i == 0 || tier != entries[i-1].tier {
-			at, known := slices.BinarySearchFunc(tiers, tier, func(a, b uint64) int {
-				switch {
-				case a > b:
-					return -1
-				case a < b:
-					return 1
-				}
-				return 0
-			})
-			if !known {
-				tiers = slices.Insert(tiers, at, tier)
-			}
-		}
-	}
-	keys := sized(&memory.keys, len(entries))
-	rank := 0
-	for i := range entries {
-		for tiers[rank] != entries[i].tier {
-			rank = (rank + 1) % len(tiers)
-		}
-		keys[i] = uint64(rank)<<32 | uint64(^entries[i].priority)
-	}
-	return keys
+	slices.SortFunc(entries, compareEntries)
+	return entries
 }
 
 // byKey sorts by numbers, one for each turn; turns of one number stay as they are.

@@ -56,10 +56,9 @@ func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 
 // run gives all jobs their turns.
 func (p *pass) run(priorities *priorities) {
-	ready := p.ready()
-	entries := order(p.Snapshot, ready, priorities, p.scratch)
+	entries := p.order(priorities)
 	p.suspended = newContinuing(p, entries)
-	p.enterPromises(ready, priorities)
+	p.enterPromises(priorities)
 	at := 0
 	for turns := range turns(entries) {
 		p.suspended.before(p, at)
@@ -191,30 +190,26 @@ func newPass(s *Snapshot, memo Memo) *pass {
 	return p
 }
 
-// ready is the jobs that may start if there is room. The others get their
-// reason here.
-func (p *pass) ready() []int32 {
-	ready := sized(&p.scratch.ready, len(p.Waiting))[:0]
-	p.ascending = true
-	for i := range p.Waiting {
-		job := &p.Waiting[i]
-		p.ascending = p.ascending && (i == 0 || p.Waiting[i-1].ID < job.ID)
-		p.beginsMS = sooner(p.beginsMS, p.begins(job))
-		p.left[i], p.shapeOf[i] = job.Tasks, int32(job.Shape)
-		p.reasons[i] = Reason{Job: job.ID, Partition: -1}
-		why, eligible := p.eligible(job)
-		switch {
-		case !eligible:
-			p.reasons[i].Code = why
-		case job.Tasks == 0 && job.Throttled:
-			p.reasons[i].Code = ReasonJobArrayTaskLimit
-		case job.Tasks > 0 && len(p.Shapes[job.Shape].Partitions) == 0:
-			p.reasons[i].Code = ReasonPartitionConfig
-		case job.Tasks > 0:
-			ready = append(ready, int32(i))
-		}
+// enter is a job at the beginning of a pass. It reports whether the job may start if there is
+// room; another one gets its reason.
+func (p *pass) enter(i int) bool {
+	job := &p.Waiting[i]
+	p.ascending = p.ascending && (i == 0 || p.Waiting[i-1].ID < job.ID)
+	p.beginsMS = sooner(p.beginsMS, p.begins(job))
+	p.left[i], p.shapeOf[i] = job.Tasks, int32(job.Shape)
+	p.reasons[i] = Reason{Job: job.ID, Partition: -1}
+	why, eligible := p.eligible(job)
+	switch {
+	case !eligible:
+	case job.Tasks == 0 && job.Throttled:
+		why = ReasonJobArrayTaskLimit
+	case job.Tasks > 0 && len(p.Shapes[job.Shape].Partitions) == 0:
+		why = ReasonPartitionConfig
+	default:
+		return job.Tasks > 0
 	}
-	return ready
+	p.reasons[i].Code = why
+	return false
 }
 
 // consider starts as many tasks of a job as fit in its partitions of one tier,

@@ -7,7 +7,7 @@ package sched
 type scratch struct {
 	used                  bool // by a pass that is not over
 	left, behind          []uint32
-	ready, shapeOf        []int32
+	shapeOf               []int32
 	hasPlan               []bool
 	entries, otherEntries []entry
 	keys, otherKeys       []uint64

@@ -70,7 +70,7 @@ func (p *pass) ahead(at int, suits []bool) []JobID {
 	}
 	var ahead []JobID
 	known := map[JobID]bool{}
-	for _, e := range order(p.Snapshot, p.ready(), newPriorities(p.Snapshot), p.scratch) {
+	for _, e := range p.order(newPriorities(p.Snapshot)) {
 		if int(e.job) == at {
 			break
 		}

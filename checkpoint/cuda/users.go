@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 )
 
 // Process is one that uses CUDA, or could.
@@ -80,7 +82,7 @@ func look(proc string, pid int) (Process, bool, error) {
 			return p, false, err
 		}
 	}
-	if p.Inside, err = inside(dir); err != nil {
+	if p.Inside, err = procstatus.Innermost(dir); err != nil {
 		return p, false, err
 	}
 	p.MPS = usesMPS(dir)
@@ -100,22 +102,6 @@ func started(dir string) (uint64, error) {
 		return 0, fmt.Errorf("%s/stat has no start time", dir)
 	}
 	return strconv.ParseUint(fields[field], 10, 64)
-}
-
-// inside reads the number of a process in the innermost namespace.
-func inside(dir string) (int, error) {
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			if numbers := strings.Fields(rest); len(numbers) > 0 {
-				return strconv.Atoi(numbers[len(numbers)-1])
-			}
-		}
-	}
-	return 0, fmt.Errorf("%s/status has no NSpid", dir)
 }
 
 // opensDevices looks at names only: to look at an open file itself may hang, at
@@ -174,7 +160,7 @@ func (p Parked) In(proc string, pids []int) (Parked, error) {
 	byInside := map[int]Process{}
 	for _, pid := range pids {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
-		number, err := inside(dir)
+		number, err := procstatus.Innermost(dir)
 		if err == nil {
 			var since uint64
 			if since, err = started(dir); err == nil {

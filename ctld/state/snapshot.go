@@ -48,7 +48,7 @@ func (v *View) SchedSnapshotAfter(memo SnapshotMemo, nowMS int64, told NodeRepor
 	v.schedGuests(&snapshot, index)
 	index.saveRate = v.slowestSave()
 	next := SnapshotMemo{nodes: index.nodesMemo, waiting: v.schedWaiting(&snapshot, index, told, memo.waiting)}
-	v.schedRunning(&snapshot, index, told)
+	next.running = v.schedRunning(&snapshot, index, told, memo.running)
 	v.schedUsage(&snapshot, index)
 	return snapshot, next
 }
@@ -114,10 +114,14 @@ func schedDevices(node *Node) []place.Device {
 	out := make([]place.Device, len(devices))
 	for i := range devices {
 		device := &devices[i]
+		model := device.Model
+		if i > 0 && model == out[i-1].Model {
+			model = out[i-1].Model // the same memory too, which makes comparing them cheap
+		}
 		d := place.Device{
 			ID:      device.ID,
 			Index:   device.Index,
-			Model:   device.Model,
+			Model:   model,
 			Healthy: device.Health == pb.DeviceHealth_DEVICE_HEALTH_OK,
 			Parent:  -1,
 			Shares:  device.Shares,
@@ -181,28 +185,36 @@ func (v *View) startable(job *Job, given uint32) (tasks uint32, throttled bool) 
 	return min(tasks, left), tasks > left
 }
 
-func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
+func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told NodeReports, before runningMemo) runningMemo {
 	snapshot.Running = make([]sched.Running, 0, v.active)
+	now := before.next(v, snapshot, index)
 	over := v.overBorrowers()
 	for _, job := range index.holding {
-		running := index.runningLimits(snapshot, v.policy, job)
-		running.Placement = place.Placement{User: job.Owner().UID, UserOnly: job.userOnly()}
-		running.Exclusive = job.alone()
-		running.LeavesByMS = v.leavesByMS(job)
+		running := *now.hold(v, job, snapshot, index)
+		running.LeavesByMS, running.PausedMS = v.leavesByMS(job), job.Run.pausedMS(snapshot.NowMS)
 		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostBefore().LostGPUMS
 		v.schedSaved(job, &running, told)
 		job.schedFills(&running, index.saveRate)
-		for i := range job.Run.Allocs {
-			if alloc := &job.Run.Allocs[i]; !alloc.Released {
-				running.Placement.Allocs = append(running.Placement.Allocs, v.schedAllocOf(job, alloc, snapshot.Nodes, index.nodes[alloc.Node]))
-			}
-		}
-		v.schedBeside(job, &running, snapshot, index)
 		v.schedSuspension(job, &running, snapshot, index)
 		running.Owner = v.ownerOf(running.Association, snapshot, index)
 		running.OverBorrowed = v.overBorrower(job, over) != ""
 		snapshot.Running = append(snapshot.Running, running)
 	}
+	return now.runningMemo
+}
+
+// schedHeld is what a running job holds.
+func (v *View) schedHeld(job *Job, snapshot *sched.Snapshot, index *schedIndex) *sched.Running {
+	running := index.runningLimits(snapshot, v.policy, job)
+	running.Placement = place.Placement{User: job.Owner().UID, UserOnly: job.userOnly()}
+	running.Exclusive = job.alone()
+	for i := range job.Run.Allocs {
+		if alloc := &job.Run.Allocs[i]; !alloc.Released {
+			running.Placement.Allocs = append(running.Placement.Allocs, v.schedAllocOf(job, alloc, snapshot.Nodes, index.nodes[alloc.Node]))
+		}
+	}
+	v.schedBeside(job, &running, snapshot, index)
+	return &running
 }
 
 // schedAllocOf is schedAlloc of a job, which may count among the node's guests.

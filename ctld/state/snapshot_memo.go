@@ -18,6 +18,7 @@ import (
 type SnapshotMemo struct {
 	nodes   nodesMemo
 	waiting waitingMemo
+	running runningMemo
 }
 
 // nodesMemo is the nodes of a snapshot, as far as each follows from its record.
@@ -25,20 +26,25 @@ type nodesMemo struct {
 	records   []*Node // ascending by name
 	converted []place.Node
 	nodes     map[string]place.NodeIndex // by name
+	// named: all have the places that they had in the snapshot before; same are those of
+	// them that have the inventory that they had.
+	named bool
+	same  []bool
 }
 
 // schedNodes fills in the nodes.
 func (v *View) schedNodes(snapshot *sched.Snapshot, before nodesMemo) nodesMemo {
 	count := v.nodes.Len()
-	now := nodesMemo{records: make([]*Node, 0, count), converted: make([]place.Node, 0, count)}
-	named := count == len(before.records) // as before
+	now := nodesMemo{records: make([]*Node, 0, count), converted: make([]place.Node, 0, count), same: make([]bool, 0, count)}
+	now.named = count == len(before.records)
 	at := 0
 	for node := range v.Nodes() {
 		for at < len(before.records) && before.records[at].Name < node.Name {
 			at++
 		}
 		known := at < len(before.records) && before.records[at] == node
-		named = named && at == len(now.records) && before.records[at].Name == node.Name
+		now.named = now.named && at == len(now.records) && before.records[at].Name == node.Name
+		now.same = append(now.same, now.named && before.records[at].Inventory == node.Inventory)
 		now.records = append(now.records, node)
 		if known {
 			now.converted = append(now.converted, before.converted[at])
@@ -46,7 +52,7 @@ func (v *View) schedNodes(snapshot *sched.Snapshot, before nodesMemo) nodesMemo 
 			now.converted = append(now.converted, schedNode(node))
 		}
 	}
-	if now.nodes = before.nodes; !named {
+	if now.nodes = before.nodes; !now.named {
 		now.nodes = make(map[string]place.NodeIndex, count)
 		for i, node := range now.records {
 			now.nodes[node.Name] = place.NodeIndex(i)
@@ -64,7 +70,25 @@ type waitingMemo struct {
 	records []*Job
 	slots   []uint32 // of their shapes
 	shapes  shapesMemo
-	spare   []sched.Job // the memory of the snapshot before
+	// narrowed: some have a shape that is not the one of their slot.
+	narrowed bool
+	spare    waitingSpare
+}
+
+// waitingSpare is the memory of the lists of the snapshot before.
+type waitingSpare struct {
+	jobs    []sched.Job
+	records []*Job
+	slots   []uint32
+}
+
+// spared is an empty list with room for so many, in memory that is there if there is enough
+// of it, and not very much more.
+func spared[V any](memory []V, count int) []V {
+	if memory == nil || cap(memory) < count || cap(memory) > 1024+8*count {
+		return make([]V, 0, count+count/64)
+	}
+	return memory[:0]
 }
 
 // waitingContext is what goes into each waiting job besides its record.

@@ -18,8 +18,8 @@ type rememberer struct {
 	nowMS    int64
 	// last and same are what was made last, with memory and without.
 	last, same sched.Snapshot
-	// How many jobs and nodes were taken over.
-	jobs, nodes int
+	// How many waiting jobs, running jobs and nodes were taken over.
+	jobs, running, nodes int
 }
 
 func newRememberer(seed int64) *rememberer {
@@ -68,6 +68,15 @@ func (r *rememberer) count(now *SnapshotMemo) {
 			r.jobs++
 		}
 	}
+	held := map[*sched.Running]bool{}
+	for _, of := range r.snapshot.running.held {
+		held[of] = true
+	}
+	for _, of := range now.running.held {
+		if held[of] {
+			r.running++
+		}
+	}
 	for i, record := range now.nodes.records {
 		if i < len(r.snapshot.nodes.records) && r.snapshot.nodes.records[i] == record {
 			r.nodes++
@@ -100,7 +109,7 @@ func TestSnapshotAfterRestore(t *testing.T) {
 			s = checkReplicas(t, s, s)
 		}
 	}
-	if memory.jobs < 400 || memory.nodes < 400 {
-		t.Errorf("only %d jobs and %d nodes were taken over", memory.jobs, memory.nodes)
+	if memory.jobs < 400 || memory.running < 400 || memory.nodes < 400 {
+		t.Errorf("only %d waiting jobs, %d running ones and %d nodes were taken over", memory.jobs, memory.running, memory.nodes)
 	}
 }

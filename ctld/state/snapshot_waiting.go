@@ -23,6 +23,7 @@ type waitingPass struct {
 	// again are the jobs that are looked at a second time, and at is where they are in Waiting.
 	again []*Job
 	at    []int
+	made  []int // where those are that were not kept
 }
 
 // schedWaiting lists the jobs that wait, and the shapes they wait in, in the
@@ -40,15 +41,13 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 		given: map[uint32]uint32{}, shapes: make([]*Shape, v.shapeSlots), kept: make([]bool, v.shapeSlots),
 		now: waitingMemo{
 			madeOf:  waitingContext{policy: v.policy, associations: index.associations, qos: index.qos, saveRate: index.saveRate, nowMS: snapshot.NowMS},
-			records: make([]*Job, 0, count), slots: make([]uint32, 0, count),
+			records: spared(before.spare.records, count), slots: spared(before.spare.slots, count),
 		},
 	}
 	if !before.madeOf.allows(&w.now.madeOf) {
 		w.before = waitingMemo{shapes: before.shapes}
 	}
-	if snapshot.Waiting = before.spare[:0]; snapshot.Waiting == nil || cap(snapshot.Waiting) < count {
-		snapshot.Waiting = make([]sched.Job, 0, count+count/64)
-	}
+	snapshot.Waiting = spared(before.spare.jobs, count)
 	from := 0
 	v.live.Scan(func(id uint32, job *Job) bool {
 		if at := w.before.find(&from, id, job); at >= 0 {
@@ -74,17 +73,31 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 			w.shapes[slot] = before.shapes.bySlot[slot]
 		}
 	}
-	w.now.shapes = v.schedShapes(snapshot, w.shapes, before.shapes)
-	for i, slot := range w.now.slots {
-		snapshot.Waiting[i].Shape = w.now.shapes.position[slot]
-	}
+	w.place(before.narrowed)
 	for i, job := range w.again {
 		out := &snapshot.Waiting[w.at[i]]
 		v.schedResume(snapshot, job, out, told)
 		w.nodes.fill(snapshot, index, job, out)
 	}
-	w.now.jobs, w.now.spare = snapshot.Waiting, before.jobs
+	w.now.narrowed = len(w.again) > 0
+	w.now.jobs, w.now.spare = snapshot.Waiting, waitingSpare{before.jobs, before.records, before.slots}
 	return w.now
+}
+
+// place gives the jobs their shapes. Those that were kept have them, unless the shapes are
+// others, or some of the jobs had others.
+func (w *waitingPass) place(narrowed bool) {
+	shapes, same := w.schedShapes(w.snapshot, w.shapes, w.before.shapes)
+	w.now.shapes = shapes
+	if same && !narrowed {
+		for _, i := range w.made {
+			w.snapshot.Waiting[i].Shape = shapes.position[w.now.slots[i]]
+		}
+		return
+	}
+	for i, slot := range w.now.slots {
+		w.snapshot.Waiting[i].Shape = shapes.position[slot]
+	}
 }
 
 // keep lists the jobs of the run as they were listed before, but older.
@@ -96,14 +109,18 @@ func (w *waitingPass) keep() {
 	for _, slot := range w.before.slots[from:to] {
 		w.kept[slot] = true
 	}
-	passed := w.now.madeOf.nowMS - w.before.madeOf.nowMS
+	passed, owned := w.now.madeOf.nowMS-w.before.madeOf.nowMS, len(w.index.owners.nodes) > 0
 	for i := first; i < len(w.snapshot.Waiting); i++ {
 		out := &w.snapshot.Waiting[i]
 		if out.Held == sched.NotHeld {
 			out.AgeMS += passed
 		}
-		out.Owner = w.ownerOf(out.Association, w.snapshot, w.index)
-		if w.nodes.ruled {
+		if out.Owner = 0; owned {
+			out.Owner = w.ownerOf(out.Association, w.snapshot, w.index)
+		}
+	}
+	if w.nodes.ruled {
+		for i := first; i < len(w.snapshot.Waiting); i++ {
 			w.again, w.at = append(w.again, w.now.records[i]), append(w.at, i)
 		}
 	}
@@ -115,6 +132,7 @@ func (w *waitingPass) make(job *Job) {
 	if w.nodes.judges(job) || job.Saved != nil {
 		w.again, w.at = append(w.again, job), append(w.at, len(w.snapshot.Waiting))
 	}
+	w.made = append(w.made, len(w.snapshot.Waiting))
 	shape := job.Spec.shape
 	w.shapes[shape.slot] = shape
 	association := w.index.association(job.Association)
@@ -158,19 +176,19 @@ type shapesMemo struct {
 }
 
 // schedShapes lists the shapes of the waiting jobs, which come by slot, and says where in
-// the list each is.
-func (v *View) schedShapes(snapshot *sched.Snapshot, bySlot []*Shape, before shapesMemo) shapesMemo {
+// the list each is. same: as before.
+func (v *View) schedShapes(snapshot *sched.Snapshot, bySlot []*Shape, before shapesMemo) (now shapesMemo, same bool) {
 	if before.policy == v.policy && slices.Equal(before.bySlot, bySlot) {
 		snapshot.Shapes = slices.Clip(before.scheduled)
-		return before
+		return before, true
 	}
 	shapes := slices.DeleteFunc(slices.Clone(bySlot), func(shape *Shape) bool { return shape == nil })
 	slices.SortFunc(shapes, func(a, b *Shape) int { return bytes.Compare(a.digest[:], b.digest[:]) })
-	now := shapesMemo{policy: v.policy, bySlot: bySlot, position: make([]int, v.shapeSlots), scheduled: make([]sched.Shape, 0, len(shapes))}
+	now = shapesMemo{policy: v.policy, bySlot: bySlot, position: make([]int, v.shapeSlots), scheduled: make([]sched.Shape, 0, len(shapes))}
 	for i, shape := range shapes {
 		now.position[shape.slot] = i
 		now.scheduled = append(now.scheduled, v.policy.Scheduled(shape))
 	}
 	snapshot.Shapes = slices.Clip(now.scheduled)
-	return now
+	return now, false
 }

@@ -153,8 +153,8 @@ func (b *tree) project() {
 		b.libraries(filepath.Join(source, "bin", name))
 	}
 	b.build("init", "./test/machine/init")
+	b.compile()
 	for _, folder := range packages {
-		b.compile(folder)
 		b.check(os.MkdirAll(b.path("/src/"+folder), 0o755))
 		data := filepath.Join(source, folder, "testdata")
 		if _, err := os.Stat(data); err == nil {
@@ -172,12 +172,17 @@ func (b *tree) build(name, folder string) {
 	b.goTool([]string{"CGO_ENABLED=0"}, "build", "-o", b.path(filepath.Join(Directory, name)), folder)
 }
 
-// compile compiles the tests of a package.
-func (b *tree) compile(folder string) {
+// compile compiles the tests of the packages, beside one another.
+func (b *tree) compile() {
 	b.t.Helper()
-	program := b.path(filepath.Join(Directory, filepath.Base(folder)+".test"))
-	b.goTool(nil, "test", "-c", "-vet", "off", "-tags", "seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace,netgo", "-ldflags", "-s -w", "-o", program, "./"+folder)
-	b.libraries(program)
+	arguments := []string{"test", "-c", "-vet", "off", "-tags", "seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace,netgo", "-ldflags", "-s -w", "-o", b.path(Directory) + "/"}
+	for _, folder := range packages {
+		arguments = append(arguments, "./"+folder)
+	}
+	b.goTool(nil, arguments...)
+	for _, folder := range packages {
+		b.libraries(b.path(filepath.Join(Directory, filepath.Base(folder)+".test")))
+	}
 }
 
 func (b *tree) goTool(environment []string, arguments ...string) {

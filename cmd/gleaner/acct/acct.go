@@ -26,7 +26,7 @@ func runAcct(inv *option.Invocation) error {
 		return inv.Fail("Unrecognized option: %s", inv.Operands[0])
 	}
 	if inv.Given("helpformat") {
-		return table.PrintNames(inv, all())
+		return table.PrintNames(inv, all(), 19)
 	}
 	shape, err := show.JSONShapeOf(inv)
 	if err != nil {

@@ -3,7 +3,6 @@
 package share
 
 import (
-	"bufio"
 	"slices"
 	"strconv"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/table"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -22,13 +22,13 @@ func runShare(inv *option.Invocation) error {
 		return inv.Fail("Unrecognized option: %s", inv.Operands[0])
 	}
 	if inv.Given("helpformat") {
-		return printShareNames(inv)
+		return table.PrintNames(inv, shareColumns, 17)
 	}
 	shape, err := show.JSONShapeOf(inv)
 	if err != nil {
 		return err
 	}
-	columns, err := shareColumnsOf(inv)
+	printer, err := newPrinter(inv)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func runShare(inv *option.Invocation) error {
 			rows = append(rows, &shareRow{Share: share})
 		}
 	}
-	if shape != show.JSONNone || wantsLimits(columns) {
+	if shape != show.JSONNone || printer.Has(nameMinutes) || printer.Has(nameRunMinutes) {
 		if err := addLimits(inv, controllers, rows); err != nil {
 			return client.LoadError(inv, client.LoadAssocMgr, err)
 		}
@@ -65,9 +65,13 @@ func runShare(inv *option.Invocation) error {
 		}
 		return show.WriteJSON(inv, shape, "shares", records)
 	}
-	out := bufio.NewWriter(inv.Stdout)
-	printShares(out, inv, columns, rows)
-	return console.Output(out.Flush())
+	if !inv.Given(optNoHeader) {
+		printer.Header()
+	}
+	for _, row := range rows {
+		printer.Line(row)
+	}
+	return printer.Flush()
 }
 
 // chooseShares says which associations are shown: as in sshare all accounts,

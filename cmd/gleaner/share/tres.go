@@ -2,7 +2,6 @@ package share
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
@@ -88,9 +87,4 @@ func shareTRESOf(s show.JSONShape, row *shareRow) shareTRES {
 		}
 	}
 	return out
-}
-
-// wantsLimits reports whether any of the columns is about limits.
-func wantsLimits(columns []shareColumn) bool {
-	return slices.ContainsFunc(columns, func(c shareColumn) bool { return c.limits })
 }

@@ -26,7 +26,7 @@ const maxJobs = 256
 
 func runStat(inv *option.Invocation) error {
 	if inv.Given("helpformat") {
-		return table.PrintNames(inv, columns())
+		return table.PrintNames(inv, columns(), 19)
 	}
 	format := defaultFormat
 	if inv.Given("pidformat") {

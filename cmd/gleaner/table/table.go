@@ -1,5 +1,5 @@
-// Package table prints rows in the columns of Slurm's accounting commands, sacct and
-// sstat: their --format, widths, --parsable and --helpformat.
+// Package table prints rows in the columns of Slurm's accounting commands, sacct, sstat
+// and sshare: their --format, widths, --parsable and --helpformat.
 //
 // Contract: whatever a value holds, a line is a line, and what a terminal would obey is
 // not printed. A name that is no column is refused before anything is printed.
@@ -8,6 +8,7 @@ package table
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,7 @@ type Printer[Row any] struct {
 	headed    bool
 	parsable  bool
 	ended     bool // a delimiter after the last column too
+	right     bool // all names are at the right of their columns, as sshare's
 	delimiter string
 	values    []string // of the last line, and its text: their room is used again
 	line      []byte
@@ -56,6 +58,14 @@ func New[Row any](inv *option.Invocation, all []Column[Row], text string) (*Prin
 	return p, nil
 }
 
+// Has says whether a column of that name is printed.
+func (p *Printer[Row]) Has(name string) bool {
+	return slices.ContainsFunc(p.columns, func(c Column[Row]) bool { return c.Name == name })
+}
+
+// HeadRight has the header's names at the right of their columns, whatever the values do.
+func (p *Printer[Row]) HeadRight() { p.right = true }
+
 // Header prints the names.
 func (p *Printer[Row]) Header() {
 	if !p.headed {
@@ -63,7 +73,11 @@ func (p *Printer[Row]) Header() {
 	}
 	names, rules := make([]string, len(p.columns)), make([]string, len(p.columns))
 	for i := range p.columns {
-		names[i], rules[i] = p.columns[i].Name, strings.Repeat("-", max(p.columns[i].Width, -p.columns[i].Width))
+		wide := max(p.columns[i].Width, -p.columns[i].Width)
+		names[i], rules[i] = p.columns[i].Name, strings.Repeat("-", wide)
+		if p.right && !p.parsable {
+			names[i] = string(format.AppendCell(nil, names[i], wide))
+		}
 	}
 	p.cells(names)
 	if !p.parsable {
@@ -102,11 +116,11 @@ func (p *Printer[Row]) cells(values []string) {
 	_, _ = p.out.Write(p.line) // a bufio.Writer keeps its error for Flush
 }
 
-// PrintNames is --helpformat.
-func PrintNames[Row any](inv *option.Invocation, all []Column[Row]) error {
+// PrintNames is --helpformat, four names to a line, each in so many characters.
+func PrintNames[Row any](inv *option.Invocation, all []Column[Row], width int) error {
 	out := bufio.NewWriter(inv.Stdout)
 	for i := range all {
-		fmt.Fprintf(out, "%-19s", all[i].Name)
+		fmt.Fprintf(out, "%-*s", width, all[i].Name)
 		if i%4 == 3 || i == len(all)-1 {
 			fmt.Fprintln(out)
 		}

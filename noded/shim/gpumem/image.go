@@ -9,13 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 )
 
@@ -110,31 +109,11 @@ func (g *Memory) IsParked() bool {
 // can have stopped it, whose SIGCONT does not reach the restored one.
 func stoppedOnes(pids []int) (stopped []int) {
 	for _, pid := range pids {
-		if number, err := numberInside(pid); err == nil && number != 1 && statusLine(pid, "State") == "T (stopped)" {
+		if number, err := procstatus.Innermost(procstatus.Dir(pid)); err == nil && number != 1 && procstatus.Stopped(pid) {
 			stopped = append(stopped, number)
 		}
 	}
 	return stopped
-}
-
-// numberInside is the number of a process in its own namespace.
-func numberInside(pid int) (int, error) {
-	numbers := strings.Fields(statusLine(pid, "NSpid"))
-	if len(numbers) == 0 {
-		return 0, os.ErrNotExist
-	}
-	return strconv.Atoi(numbers[len(numbers)-1])
-}
-
-// statusLine is a value of /proc/PID/status; "" = the process has ended.
-func statusLine(pid int, key string) string {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, key+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // Plan compares the GPUs of this run with those of the image in dir, before
@@ -212,7 +191,7 @@ func (g *Memory) Restore(ctx context.Context) error {
 		return err
 	}
 	was := func(pid int) bool {
-		number, err := numberInside(pid)
+		number, err := procstatus.Innermost(procstatus.Dir(pid))
 		return err == nil && slices.Contains(stopped, number)
 	}
 	if err := g.Group.SignalThose(unix.SIGSTOP, func(pid int) bool { return was(pid) && uses(pid) }); err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
+	"github.com/gleaner-hpc/gleaner/checkpoint/procstatus"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/memory"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
@@ -192,7 +193,7 @@ func (g *Memory) parkAll(ctx context.Context, pids []int) error {
 func (g *Memory) whileRunning(users []cuda.Process, do func() error) error {
 	var stopped []int
 	for _, p := range users {
-		if statusLine(p.PID, "State") == "T (stopped)" {
+		if procstatus.Stopped(p.PID) {
 			stopped = append(stopped, p.PID)
 		}
 	}

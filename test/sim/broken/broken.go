@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -56,12 +57,27 @@ func Build(root, dir, path string, tests bool, faults []Fault) (program string, 
 	if tests {
 		verb = []string{"test", "-c", "-vet", "off"}
 	}
-	command := exec.Command("go", append(verb, "-overlay", overlay, "-o", program, path)...)
+	command := exec.Command("go", append(verb, "-tags", tags(), "-overlay", overlay, "-o", program, path)...)
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", path, err, out)
 	}
 	return program, nil
+}
+
+// tags are those that this program was built with: with others, all that it shares with
+// the one to be built would be compiled again, SQLite's C included.
+func tags() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "-tags" {
+			return setting.Value
+		}
+	}
+	return ""
 }
 
 // writeOverlay writes the changed files under dir, and what go build is to be
