@@ -82,7 +82,7 @@ func Encode(ctx context.Context, socket string, payload []byte) (string, error) 
 
 // Decode has munged say who made a credential. One that is no longer good is an error.
 func Decode(ctx context.Context, socket, credential string) (Credential, error) {
-	if len(credential) > maxCredential {
+	if len(credential) == 0 || len(credential) > maxCredential {
 		return Credential{}, fmt.Errorf("%w (it has %d bytes)", ErrInvalid, len(credential))
 	}
 	answer, err := ask(ctx, socket, decodeRequest, packDecode(credential))
