@@ -60,8 +60,7 @@ func run(inv *option.Invocation) error {
 	status, err := attend(inv, a, argv, keeper, revoked)
 	keeper.end(status)
 	say(inv, "Relinquishing job allocation %s", a.Name())
-	a.Release()
-	return errors.Join(err, option.Exit(status))
+	return errors.Join(err, option.Exit(status), a.Release())
 }
 
 func killSignal(text string) (syscall.Signal, error) {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ import (
 type Allocation struct {
 	Job     *pb.Job
 	Session string // the name of the session that it lives as long as
+	results bool   // some are staged out when it is over
 	inv     *option.Invocation
 	client  *client.Client
 }
@@ -97,11 +99,12 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 		return nil, refused(inv, err)
 	}
 	a.Job = &pb.Job{Id: &pb.JobId{Job: answer.GetJobId()}}
+	a.results = slices.ContainsFunc(asked.Request.GetSpec().GetStaging(), (*pb.Staging).GetOut)
 	for _, warning := range answer.GetWarnings() {
 		a.say("warning: %s", warning)
 	}
 	if err := a.await(patience); err != nil {
-		a.Release()
+		_ = a.Release() // it has not run
 		return nil, err
 	}
 	return a, nil
@@ -198,8 +201,9 @@ func (a *Allocation) look(ctx context.Context) (*pb.Job, error) {
 }
 
 // Release sees that the job ends: by itself, when its session is over, or because it
-// is cancelled.
-func (a *Allocation) Release() {
+// is cancelled. It waits until the job's results are staged out; if they do not go, it
+// says why, and returns an exit status.
+func (a *Allocation) Release() error {
 	defer a.client.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.inv.Context), 2*releaseTime)
 	defer cancel()
@@ -208,13 +212,40 @@ func (a *Allocation) Release() {
 		if err != nil || job.GetState() == pb.JobState_JOB_STATE_PENDING {
 			break
 		}
-		if show.Finished(job) {
-			return
+		if show.Finished(job) || job.GetState() == pb.JobState_JOB_STATE_STAGE_OUT {
+			return a.awaitResults()
 		}
 	}
 	request := &pb.CancelRequest{RequestId: uuid.NewString(), Filter: &pb.JobFilter{Ids: []*pb.JobId{a.ID()}}}
 	if _, err := client.Call(ctx, a.client, a.client.Cancel, request); err != nil {
 		a.say("error: job %s could not be ended: %s; it ends by itself when it has had no client for a while", a.Name(), client.Describe(err))
+	}
+	return nil
+}
+
+// awaitResults waits until the results of a job that has run are staged out.
+func (a *Allocation) awaitResults() error {
+	if !a.results {
+		return nil
+	}
+	for pause := firstLook; ; pause = min(pause*3/2, lastLook) {
+		job, err := a.look(a.inv.Context)
+		switch {
+		case a.inv.Context.Err() != nil:
+			a.say("no longer waiting for the results of job %s, which are staged out; gcancel %s gives them up", a.Name(), a.Name())
+			return option.Exit(console.Interrupted)
+		case err != nil:
+			a.say("error: whether the results of job %s are staged out is not known: %s: see gcontrol show job %s", a.Name(), client.Describe(err), a.Name())
+			return option.Exit(1)
+		case !show.Finished(job):
+			client.Pause(a.inv.Context, pause)
+			continue
+		}
+		if why := job.GetReasonDetail(); strings.Contains(why, "stage-out failed: ") {
+			a.say("error: job %s: %s", a.Name(), format.Printable(why))
+			return option.Exit(1)
+		}
+		return nil
 	}
 }
 

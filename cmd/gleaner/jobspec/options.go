@@ -79,7 +79,7 @@ var notAllocated = []string{optArray, OptOutput, OptError, OptInput, OptOpenMode
 // Variables are those with these beginnings, in place of gsubmit's.
 func AllocationOptions(prefixes ...string) []option.Option {
 	var table []option.Option
-	for _, one := range slices.Concat(submitOptions(), placementOptions(), containerOptions(), stagingLater(), checkpointOptions(), submitIgnored(), submitLater()) {
+	for _, one := range slices.Concat(submitOptions(), placementOptions(), containerOptions(), allocationStaging(), checkpointOptions(), submitIgnored(), submitLater()) {
 		if slices.Contains(notAllocated, one.Long) || one.Long == OptVerbose || one.Long == OptQuiet {
 			continue
 		}

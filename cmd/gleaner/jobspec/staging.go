@@ -18,7 +18,7 @@ const (
 	optStageOut = "stage-out"
 )
 
-// stagingOptions are those of jobs with a script.
+// stagingOptions are those of jobs of all kinds.
 func stagingOptions() []option.Option {
 	return []option.Option{
 		{Long: optStageIn, Argument: "source:target", InScript: true, Help: "copy this to the job's node before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, a path as the job sees it, or here: and a file of this host, which gsubmit copies there; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job"},
@@ -26,14 +26,29 @@ func stagingOptions() []option.Option {
 	}
 }
 
-// stagingLater refuses them where there is no script.
-func stagingLater() []option.Option {
+// allocationStaging are those of a command that asks for nodes and has no script. Files of
+// its own host are nearer by gcp: the command runs while the job does.
+func allocationStaging() []option.Option {
 	table := stagingOptions()
-	for i := range table {
-		table[i].Help, table[i].InScript = "", false
-		table[i].Later = "files are staged before and after a script: submit one with gsubmit, or copy files with gcp while the job runs"
-	}
+	table[0].Help = "copy this to the job's node before it has its GPUs; may be given more than once, and needs --tmp. The source is http://, https:// or s3:// with a bucket and a key, or a path as the job sees it; behind #sha256= may stand what its SHA-256 has to be. The target is a path in the job"
+	table[1].Help = "copy this away when the job is over, and has given back its GPUs, and wait for that; may be given more than once, and needs --tmp. The source is a path in the job, the target http://, https:// (PUT) or s3://, or a path as the job sees it"
 	return table
+}
+
+// checkAllocationStaging refuses files of this host.
+func checkAllocationStaging(staging []*pb.Staging) error {
+	for _, s := range staging {
+		one := spec.Staging{Source: s.GetSource(), Target: s.GetTarget(), Out: s.GetOut()}
+		if _, _, is := one.Here(); !is {
+			continue
+		}
+		long := optStageIn
+		if one.Out {
+			long = optStageOut
+		}
+		return option.Fail(1, "Invalid --%s specification: %s is for gsubmit: copy files of this host with gcp while the job runs", long, here)
+	}
+	return nil
 }
 
 // staging reads them.

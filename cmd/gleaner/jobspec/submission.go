@@ -101,6 +101,9 @@ func NewAllocation(inv *option.Invocation, values option.Values, name, script st
 		}
 	}
 	job, merged, err := mergedSpec(directory, asked)
+	if err == nil {
+		err = checkAllocationStaging(job.GetStaging())
+	}
 	if err != nil {
 		return nil, err
 	}

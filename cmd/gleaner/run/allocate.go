@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -47,8 +48,7 @@ func runInAllocation(inv *option.Invocation) error {
 		a.Leave()
 		return err
 	}
-	a.Release()
-	return err
+	return errors.Join(err, a.Release())
 }
 
 // toClient are options of grun that the grun inside the job does not get: they are
