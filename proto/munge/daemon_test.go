@@ -29,7 +29,7 @@ func startMunged(t *testing.T, key []byte) string {
 		program = "/usr/sbin/munged"
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("munged is not installed here")
+		t.Skip("needs munged: only it can say whether what goes over the socket is right (apt-get install munge)")
 	}
 	dir := t.TempDir()
 	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "socket")
@@ -67,7 +67,7 @@ func testKey(fill byte) []byte { return bytes.Repeat([]byte{fill}, 128) }
 func encodeAs(t *testing.T, uid, gid int, socket string, payload []byte) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can ask as another user")
+		t.Skip("needs root: a thread of the test becomes another user")
 	}
 	for dir := filepath.Dir(socket); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
