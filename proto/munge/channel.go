@@ -16,7 +16,9 @@ import (
 // own. munged refuses one that it has decoded before, but only on its own host, and a
 // cluster has several controllers. So its payload names the TLS connection over which it
 // goes, by a secret that only the two ends of that connection have (RFC 5705, RFC 9266).
-// On any other connection it is worth nothing, and no controller has to remember it.
+// On any other connection, to this cluster or another, it is worth nothing, and no
+// controller has to remember it. The other end of that connection is a controller of this
+// cluster: the client has seen its certificate before it asks for a credential.
 //
 // On a connection without a certificate of the client, what comes first is the length of
 // the credential in two bytes, and the credential; then, from the other end, the length
@@ -32,8 +34,8 @@ const (
 // or for another program.
 var ErrOtherConnection = errors.New("the credential was not made for this connection: somebody repeats it")
 
-// RefusedWord begins every error of Show. The errors of a handshake lose everything but
-// their text on their way.
+// RefusedWord begins every error of Show: those of a handshake lose everything but their
+// text on their way.
 const RefusedWord = "munge: "
 
 // payload names a connection.
@@ -64,37 +66,38 @@ func show(ctx context.Context, conn net.Conn, state *tls.ConnectionState, socket
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := write(conn, credential); err != nil {
-		return fmt.Errorf("the controller does not take the credential: %w", err)
-	}
+	_ = write(conn, credential) // a controller that refuses without reading says why
 	refusal, err := read(conn, maxRefusal)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the controller takes certificates only, or hangs (%w): its gctld.toml needs munge_socket", err)
 	case refusal != "":
-		return errors.New(refusal)
+		return fmt.Errorf("the controller refuses the credential: %s", refusal)
 	}
 	return nil
 }
 
-// Read reads the credential that comes first on a connection, and asks munged who made
-// it.
-func Read(ctx context.Context, conn net.Conn, state *tls.ConnectionState, socket string) (Credential, error) {
-	text, err := read(conn, maxCredential)
-	if err != nil {
-		return Credential{}, err
+// Receive is the credential that comes first on a connection.
+func Receive(conn net.Conn) (credential string, err error) {
+	if credential, err = read(conn, maxCredential); err != nil {
+		return "", fmt.Errorf("no credential comes: %w", err)
 	}
+	return credential, nil
+}
+
+// Verify asks munged who made a credential that came over a connection.
+func Verify(ctx context.Context, state *tls.ConnectionState, socket, credential string) (Credential, error) {
 	about, err := payload(state)
 	if err != nil {
 		return Credential{}, err
 	}
-	found, err := Decode(ctx, socket, text)
+	found, err := Decode(ctx, socket, credential)
 	switch {
 	case err != nil:
 		return Credential{}, err
 	case subtle.ConstantTimeCompare(found.Payload, about) != 1:
 		return Credential{}, ErrOtherConnection
-	case found.Decoded.Sub(found.Encoded) > TTL:
+	case found.Decoded.Sub(found.Encoded) > TTL: // its maker may have asked for a longer life
 		return Credential{}, ErrExpired
 	}
 	return found, nil

@@ -2,7 +2,6 @@ package munge
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,81 +11,19 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// startMunged runs a real munged with a key, and returns its socket.
-func startMunged(t *testing.T, key []byte) string {
-	t.Helper()
-	program, err := exec.LookPath("munged")
-	if err != nil {
-		program = "/usr/sbin/munged"
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skip("needs munged: only it can say whether what goes over the socket is right (apt-get install munge)")
-	}
-	dir := t.TempDir()
-	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "socket")
-	if err := os.WriteFile(keyFile, key, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	daemon := exec.Command(program, "--foreground", "--force", "--key-file="+keyFile, "--socket="+socket,
-		"--pid-file="+filepath.Join(dir, "pid"), "--seed-file="+filepath.Join(dir, "seed"))
-	daemon.Stdout, daemon.Stderr = &said, &said
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = daemon.Process.Signal(syscall.SIGTERM)
-		_ = daemon.Wait()
-		if t.Failed() {
-			t.Log(said.String())
-		}
-	})
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("unix", socket); err == nil {
-			_ = conn.Close()
-			return socket
-		}
-		if time.Now().After(end) {
-			t.Fatal("munged does not listen")
-		}
-	}
-}
-
-func testKey(fill byte) []byte { return bytes.Repeat([]byte{fill}, 128) }
-
-// encodeAs has the daemon see another user: the kernel tells it about the thread.
+// encodeAs has the daemon see another user.
 func encodeAs(t *testing.T, uid, gid int, socket string, payload []byte) string {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: a thread of the test becomes another user")
-	}
-	for dir := filepath.Dir(socket); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var text string
-	err := errors.New("the thread did not become the user")
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends here
-		_, _, gidErr := syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid))
-		_, _, uidErr := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid))
-		if gidErr == 0 && uidErr == 0 {
-			text, err = Encode(context.Background(), socket, payload)
-		}
-	}()
-	if <-done; err != nil {
+	text, err := Encode(t.Context(), prototest.MungedFor(t, socket, uid, gid), payload)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return text
@@ -94,7 +31,7 @@ func encodeAs(t *testing.T, uid, gid int, socket string, payload []byte) string 
 
 func TestDaemon(t *testing.T) {
 	ctx := t.Context()
-	here, there, foreign := startMunged(t, testKey(1)), startMunged(t, testKey(1)), startMunged(t, testKey(2))
+	here, there, foreign := prototest.Munged(t, 1), prototest.Munged(t, 1), prototest.Munged(t, 2)
 	payload := []byte("a payload\x00of bytes")
 
 	text := encodeAs(t, 4711, 4712, here, payload)
@@ -168,14 +105,18 @@ func connected(t *testing.T) (client, server *tls.Conn) {
 
 func TestChannel(t *testing.T) {
 	ctx := t.Context()
-	here, there := startMunged(t, testKey(1)), startMunged(t, testKey(1))
+	here, there := prototest.Munged(t, 1), prototest.Munged(t, 1)
 
 	client, server := connected(t)
 	shown := make(chan error, 1)
 	state := client.ConnectionState()
 	go func() { shown <- Show(ctx, client, &state, here) }()
 	other := server.ConnectionState()
-	found, err := Read(ctx, server, &other, there)
+	text, err := Receive(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Verify(ctx, &other, there, text)
 	if err != nil || found.UID != uint32(os.Getuid()) {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -183,7 +124,7 @@ func TestChannel(t *testing.T) {
 	if err := Answer(server, refusal); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-shown; err == nil || err.Error() != RefusedWord+refusal.Error() {
+	if err := <-shown; err == nil || err.Error() != RefusedWord+"the controller refuses the credential: "+refusal.Error() {
 		t.Errorf("the client learns %v", err)
 	}
 
@@ -192,20 +133,26 @@ func TestChannel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stolen, err := Encode(ctx, here, about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := Encode(ctx, here, []byte("of another program"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"of another connection": stolen, "of another program": foreign} {
-		thief, target := connected(t)
-		go func() { _ = write(thief, text) }()
+	for name, payload := range map[string][]byte{"of another connection": about, "of another program": []byte("of another program"), "of nothing": nil} {
+		text, err := Encode(ctx, here, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, target := connected(t)
 		state := target.ConnectionState()
-		if _, err := Read(ctx, target, &state, there); !errors.Is(err, ErrOtherConnection) {
+		if _, err := Verify(ctx, &state, there, text); !errors.Is(err, ErrOtherConnection) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestShort: what is no credential, or does not come, is refused without a daemon.
+func TestShort(t *testing.T) {
+	for name, sent := range map[string][]byte{"nothing": nil, "half a length": {0}, "less than its length": {0, 5, 'x'}, "too long": {0xff, 0xff}} {
+		near, far := net.Pipe()
+		go func() { _, _ = near.Write(sent); _ = near.Close() }()
+		if text, err := Receive(far); err == nil {
+			t.Errorf("%s: %q", name, text)
 		}
 	}
 }

@@ -5,10 +5,11 @@
 // who asks, whom the daemon knows from the kernel. Decode has it say who made one, of a
 // host with the same key. What goes over the socket is libmunge's version 4, which has
 // been the same since munge 0.5.9. Nothing is repeated, so that no credential looks as if
-// it were shown twice. Show and Read bind a credential to one connection (channel.go).
+// it were shown twice. Show and Verify bind a credential to one connection (channel.go).
 package munge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ const anyID = 1<<32 - 1
 // ErrNoDaemon.
 var (
 	// ErrNoDaemon is returned when munged cannot be asked on this host.
-	ErrNoDaemon = errors.New("munged of this host cannot be asked")
+	ErrNoDaemon = errors.New("munged cannot be asked")
 	// ErrInvalid is returned for a credential of another key, and for what is none.
 	ErrInvalid = errors.New("the credential was made with another key, or changed on its way: munge.key must be the same on both hosts, and munged restarted after it was replaced")
 	// ErrExpired is returned for one whose time is over.
@@ -67,17 +68,27 @@ func Encode(ctx context.Context, socket string, payload []byte) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	code, text := answer.byte(), answer.text()
-	credential := answer.data()
-	switch {
-	case answer.short:
-		return "", errAnswer(socket)
-	case code != success:
-		return "", failure(code, text)
-	case len(credential) < 2 || credential[len(credential)-1] != 0:
+	credential, err := unpackEncoded(answer)
+	if errors.Is(err, errShape) {
 		return "", errAnswer(socket)
 	}
-	return string(credential[:len(credential)-1]), nil
+	return credential, err
+}
+
+// unpackEncoded takes an answer with a credential apart.
+func unpackEncoded(answer *reader) (string, error) {
+	code, text := answer.byte(), answer.text()
+	credential := answer.data()
+	switch end := len(credential) - 1; {
+	case answer.short || len(answer.left) > 0:
+		return "", errShape
+	case code != success:
+		return "", failure(code, text)
+	case end < 1 || end > maxCredential || bytes.IndexByte(credential, 0) != end:
+		return "", errShape
+	default:
+		return string(credential[:end]), nil
+	}
 }
 
 // Decode has munged say who made a credential. One that is no longer good is an error.
@@ -89,6 +100,15 @@ func Decode(ctx context.Context, socket, credential string) (Credential, error) 
 	if err != nil {
 		return Credential{}, err
 	}
+	found, err := unpackDecoded(answer)
+	if errors.Is(err, errShape) {
+		return Credential{}, errAnswer(socket)
+	}
+	return found, err
+}
+
+// unpackDecoded takes an answer apart that says who made a credential.
+func unpackDecoded(answer *reader) (Credential, error) {
 	code, text := answer.byte(), answer.text()
 	answer.skip(3) // cipher, MAC, compression
 	answer.text()  // realm
@@ -101,7 +121,7 @@ func Decode(ctx context.Context, socket, credential string) (Credential, error) 
 	found.Payload = answer.data()
 	switch {
 	case answer.short || len(answer.left) > 0:
-		return Credential{}, errAnswer(socket)
+		return Credential{}, errShape
 	case code != success:
 		return Credential{}, failure(code, text)
 	}
@@ -137,6 +157,9 @@ func ask(ctx context.Context, socket string, kind byte, body []byte) (*reader, e
 	}
 	return &reader{left: answer}, nil
 }
+
+// errShape is for an answer that is not put together as munged does it.
+var errShape = errors.New("not an answer of munged")
 
 func noDaemon(socket string, err error) error {
 	switch {
