@@ -106,7 +106,8 @@ func Remote(targets []string) []string {
 
 // Dial returns a connection to the first target that answers. It contacts
 // nobody yet: the first call does. tlsDir holds ca.pem, cert.pem and key.pem
-// for targets over TCP; "" means that of TLSDir.
+// for targets over TCP; "" means that of TLSDir, where ca.pem is enough if this host has
+// munged.
 func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	addresses, needTLS, err := parseAll(targets)
 	if err != nil {
@@ -114,12 +115,7 @@ func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	}
 	creds := &transportCredentials{}
 	if needTLS {
-		if tlsDir == "" {
-			if tlsDir, err = TLSDir(); err != nil {
-				return nil, err
-			}
-		}
-		if creds.tls, creds.munge, err = loadTLS(tlsDir); err != nil {
+		if creds, err = credentialsIn(tlsDir); err != nil {
 			return nil, err
 		}
 	}

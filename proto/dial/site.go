@@ -33,7 +33,7 @@ type siteConfig struct {
 	// it lies in the user's home.
 	TLSDir string `toml:"tls_dir"`
 	// MungeSocket is where munged of this host listens, which says who asks where TLSDir has
-	// the authority's ca.pem and no certificate; "" = certificates only.
+	// the authority's ca.pem and no certificate; "" = munge.DefaultSocket, if it is there.
 	MungeSocket string `toml:"munge_socket"`
 }
 
@@ -97,13 +97,22 @@ func TLSDir() (string, error) {
 }
 
 // MungeSocket is where munged of this host says who asks, for users without a certificate:
-// as the environment says, else as the host's configuration does; "" = nowhere.
+// as the environment says, else as the host's configuration does, else where it usually is;
+// "" = nowhere.
 func MungeSocket() (string, error) {
 	if socket := os.Getenv(EnvironmentMunge); socket != "" {
 		return socket, nil
 	}
 	config, err := site()
-	return config.MungeSocket, err
+	if config.MungeSocket != "" || err != nil || !isSocket(munge.DefaultSocket) {
+		return config.MungeSocket, err
+	}
+	return munge.DefaultSocket, nil
+}
+
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() == fs.ModeSocket
 }
 
 // hereTargets are the sockets of this host: that of a controller first, which needs no
@@ -111,7 +120,7 @@ func MungeSocket() (string, error) {
 func hereTargets(sockets ...string) []string {
 	var targets []string
 	for _, path := range sockets {
-		if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		if isSocket(path) {
 			targets = append(targets, "unix://"+path)
 		}
 	}

@@ -28,30 +28,55 @@ const ServerName = "gctld"
 // were given.
 var ErrTLSDir = errors.New("no certificate to show the controller")
 
-// loadTLS reads ca.pem, cert.pem and key.pem. munged is the socket of munged, which says who
-// asks in the place of a certificate; "" = there is one.
-func loadTLS(dir string) (config *tls.Config, munged string, err error) {
+// credentialsIn are what is in a directory; "" = in that of TLSDir, and munged says who asks
+// if there is no certificate. The daemons name their directory: none of them may pass for
+// the user as whom it runs.
+func credentialsIn(dir string) (*transportCredentials, error) {
+	c, err := &transportCredentials{}, error(nil)
 	if dir == "" {
-		return nil, "", fmt.Errorf("%w: set %s to the directory that \"gctld cert\" wrote, or use a unix socket", ErrTLSDir, EnvironmentTLSDir)
+		if dir, err = TLSDir(); err != nil {
+			return nil, err
+		}
+		if c.munge, err = insteadOf(dir); err != nil {
+			return nil, err
+		}
+	}
+	c.tls, err = loadTLS(dir, c.munge == "")
+	return c, err
+}
+
+// insteadOf is the socket of munged, if that speaks for who has no certificate there; "" = it
+// does not.
+func insteadOf(dir string) (munged string, err error) {
+	if _, err := os.Lstat(filepath.Join(dir, "cert.pem")); dir == "" || !errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return MungeSocket()
+}
+
+// loadTLS reads ca.pem, and if a certificate is to be shown cert.pem and key.pem.
+func loadTLS(dir string, show bool) (*tls.Config, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("%w: set %s to the directory that \"gctld cert\" wrote, or use a unix socket", ErrTLSDir, EnvironmentTLSDir)
 	}
 	authority, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrTLSDir, err)
+		return nil, fmt.Errorf("%w: %w", ErrTLSDir, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return nil, "", fmt.Errorf("%w: %s holds no certificate", ErrTLSDir, filepath.Join(dir, "ca.pem"))
+		return nil, fmt.Errorf("%w: %s holds no certificate", ErrTLSDir, filepath.Join(dir, "ca.pem"))
 	}
-	config = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: ServerName, RootCAs: pool}
-	if munged, err = insteadOf(filepath.Join(dir, "cert.pem")); munged != "" || err != nil {
-		return config, munged, err
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: ServerName, RootCAs: pool}
+	if !show {
+		return config, nil
 	}
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: cert.pem and key.pem of %s: %w", ErrTLSDir, dir, err)
+		return nil, fmt.Errorf("%w: cert.pem and key.pem of %s: %w", ErrTLSDir, dir, err)
 	}
 	if err := checkOwn(certificate.Leaf, pool); err != nil {
-		return nil, "", fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
+		return nil, fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
 	}
 	// The certificate is renewed while the connections continue: each new one
 	// shows what lies there then.
@@ -61,15 +86,7 @@ func loadTLS(dir string) (config *tls.Config, munged string, err error) {
 		}
 		return &certificate, nil
 	}
-	return config, "", nil
-}
-
-// insteadOf is the socket of munged if it speaks for who has no certificate there.
-func insteadOf(certificate string) (munged string, err error) {
-	if _, err := os.Lstat(certificate); !errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return MungeSocket()
+	return config, nil
 }
 
 // checkOwn refuses a certificate that the controllers would refuse: what they

@@ -51,7 +51,7 @@ func writeBundle(t *testing.T, from, until time.Time) (dir string) {
 func TestOwnCertificate(t *testing.T) {
 	now, day := time.Now(), 24*time.Hour
 	good := writeBundle(t, now.Add(-day), now.Add(day))
-	if _, _, err := loadTLS(good); err != nil {
+	if _, err := loadTLS(good, true); err != nil {
 		t.Fatal(err)
 	}
 	foreign := writeBundle(t, now.Add(-day), now.Add(day))
@@ -70,7 +70,7 @@ func TestOwnCertificate(t *testing.T) {
 		"was good until": writeBundle(t, now.Add(-2*day), now.Add(-day)), "is good from": writeBundle(t, now.Add(day), now.Add(2*day)),
 		"was not issued by the authority": foreign, "cert.pem and key.pem of": damaged,
 	} {
-		if _, _, err := loadTLS(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+		if _, err := loadTLS(dir, true); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -36,7 +38,29 @@ var ErrOtherConnection = errors.New("the credential was not made for this connec
 
 // RefusedWord begins every error of Show: those of a handshake lose everything but their
 // text on their way.
-const RefusedWord = "munge: "
+const (
+	RefusedWord = "munge: "
+	refusesWord = "the controller refuses the credential: "
+)
+
+// ErrBusy is returned where more credentials come than can be decoded.
+var ErrBusy = errors.New("more credentials come than the controller decodes: try again in a moment")
+
+// Refusal finds what Show said in the text of a failed connection, where gRPC puts it
+// between quotation marks. final: to try again soon is of no use.
+func Refusal(text string) (why string, final, found bool) {
+	_, quoted, found := strings.Cut(text, "connection error: desc = ")
+	if prefix, err := strconv.QuotedPrefix(quoted); found && err == nil {
+		text, _ = strconv.Unquote(prefix)
+	}
+	_, why, found = strings.Cut(text, "handshake failed: "+RefusedWord)
+	if !found {
+		return "", false, false
+	}
+	passes := strings.Contains(why, ErrBusy.Error()) || strings.Contains(why, ErrNoDaemon.Error())
+	final = strings.HasPrefix(why, refusesWord) && !passes || strings.Contains(why, "tls: certificate required")
+	return why, final, true
+}
 
 // payload names a connection.
 func payload(state *tls.ConnectionState) ([]byte, error) {
@@ -70,9 +94,9 @@ func show(ctx context.Context, conn net.Conn, state *tls.ConnectionState, socket
 	refusal, err := read(conn, maxRefusal)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the controller takes certificates only, or hangs (%w): its gctld.toml needs munge_socket", err)
+		return fmt.Errorf("the controller takes certificates only, or hangs (%w): it needs munge_socket in its gctld.toml, or you a certificate (gctld cert --user NAME)", err)
 	case refusal != "":
-		return fmt.Errorf("the controller refuses the credential: %s", refusal)
+		return errors.New(refusesWord + refusal)
 	}
 	return nil
 }

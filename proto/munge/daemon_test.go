@@ -124,7 +124,7 @@ func TestChannel(t *testing.T) {
 	if err := Answer(server, refusal); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-shown; err == nil || err.Error() != RefusedWord+"the controller refuses the credential: "+refusal.Error() {
+	if err := <-shown; err == nil || err.Error() != RefusedWord+refusesWord+refusal.Error() {
 		t.Errorf("the client learns %v", err)
 	}
 
