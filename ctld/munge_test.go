@@ -25,6 +25,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
+	"github.com/gleaner-hpc/gleaner/proto/finding"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/login"
 	"github.com/gleaner-hpc/gleaner/proto/munge"
@@ -352,4 +353,31 @@ func TestMungeCrowd(t *testing.T) {
 		text, err := munge.Encode(context.Background(), prototest.MungedFor(t, munged, 1, 1), w.payload())
 		return err == nil && w.show(text) == ""
 	})
+}
+
+// TestMungeSocket: what cannot be a socket of munged is refused before anything is changed,
+// and gdoctor says whether munged answers.
+func TestMungeSocket(t *testing.T) {
+	for want, config := range map[string]Config{
+		"absolute path": {MungeSocket: "munge.socket", Listen: "c1:1"}, "at most 107": {MungeSocket: "/" + strings.Repeat("x", 120), Listen: "c1:1"},
+		"set listen": {MungeSocket: "/run/munge/munge.socket.2"}, "": {},
+	} {
+		err := config.checkMunge()
+		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%+v: %v", config, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "gctld.toml")
+	if err := os.WriteFile(path, []byte("listen = \"c1:1\"\nmunge_sockets = \"/run/m\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "munge_socket") {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if found := examineMunge(t.Context(), "/nowhere"); found.Status != finding.Failed || !strings.Contains(found.Seen, "nothing listens on /nowhere") {
+		t.Errorf("without munged: %+v", found)
+	}
+	if found := examineMunge(t.Context(), prototest.Munged(t, 1)); found.Status != finding.OK {
+		t.Errorf("with munged: %+v", found)
+	}
 }

@@ -37,7 +37,7 @@ func credentialsIn(dir string) (*transportCredentials, error) {
 		if dir, err = TLSDir(); err != nil {
 			return nil, err
 		}
-		if c.munge, err = insteadOf(dir); err != nil {
+		if c.munge, err = Munged(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -45,9 +45,9 @@ func credentialsIn(dir string) (*transportCredentials, error) {
 	return c, err
 }
 
-// insteadOf is the socket of munged, if that speaks for who has no certificate there; "" = it
-// does not.
-func insteadOf(dir string) (munged string, err error) {
+// Munged is the socket of munged, if that speaks for who has no certificate in a directory;
+// "" = it does not.
+func Munged(dir string) (socket string, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, "cert.pem")); dir == "" || !errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

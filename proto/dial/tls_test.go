@@ -75,3 +75,37 @@ func TestOwnCertificate(t *testing.T) {
 		}
 	}
 }
+
+// TestMungeInstead: munged speaks for users who have no certificate, and for nobody else.
+func TestMungeInstead(t *testing.T) {
+	now, day := time.Now(), 24*time.Hour
+	dir := writeBundle(t, now.Add(-day), now.Add(day))
+	t.Setenv(EnvironmentTLSDir, dir)
+	t.Setenv(EnvironmentMunge, "/munged")
+	speaks := func(what, dir, munged, why string) {
+		t.Helper()
+		creds, err := credentialsIn(dir)
+		switch {
+		case why != "":
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case err != nil || creds.munge != munged || creds.tls == nil || creds.tls.ServerName != ServerName || (creds.tls.GetClientCertificate == nil) != (munged != ""):
+			t.Errorf("%s: %+v, %v", what, creds, err)
+		}
+	}
+	speaks("with a certificate", "", "", "")
+	if err := os.Remove(filepath.Join(dir, "cert.pem")); err != nil {
+		t.Fatal(err)
+	}
+	speaks("without one", "", "/munged", "")
+	speaks("a daemon without one", dir, "", "cert.pem")
+	if err := os.Symlink("nowhere", filepath.Join(dir, "cert.pem")); err != nil {
+		t.Fatal(err)
+	}
+	speaks("with one that cannot be read", "", "", "cert.pem")
+	if err := errors.Join(os.Remove(filepath.Join(dir, "cert.pem")), os.Remove(filepath.Join(dir, "ca.pem"))); err != nil {
+		t.Fatal(err)
+	}
+	speaks("without the authority", "", "", "ca.pem")
+}

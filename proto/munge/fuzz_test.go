@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"testing"
@@ -48,6 +50,31 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%x is the credential %q", body, text)
 		}
 	})
+}
+
+// TestRefusal: what a controller or this host says of a credential is found in gRPC's words,
+// and whether it is worth trying again.
+func TestRefusal(t *testing.T) {
+	for _, said := range []struct {
+		err   error
+		final bool
+	}{
+		{errors.New(refusesWord + ErrExpired.Error()), true}, {errors.New(refusesWord + `add one with munge = ["10.0.0.1"]`), true}, {errors.New(refusesWord + ErrBusy.Error()), false},
+		{errors.New(refusesWord + "on the controller's host " + ErrNoDaemon.Error()), false}, {noDaemon("/x", fs.ErrNotExist), false},
+		{errors.New("remote error: tls: certificate required"), true}, {errors.New("EOF"), false},
+	} {
+		text := fmt.Sprintf("last connection error: connection error: desc = %q", "transport: authentication handshake failed: "+RefusedWord+said.err.Error())
+		for _, text := range []string{text, "authentication handshake failed: " + RefusedWord + said.err.Error()} {
+			if why, final, found := Refusal(text); why != said.err.Error() || final != said.final || !found {
+				t.Errorf("%s: %q, %v, %v", text, why, final, found)
+			}
+		}
+	}
+	for _, text := range []string{"", "munge: x", `connection error: desc = "transport: authentication handshake failed: EOF"`, `connection error: desc = "x`} {
+		if why, final, found := Refusal(text); found || final || why != "" {
+			t.Errorf("%q: %q", text, why)
+		}
+	}
 }
 
 // TestAnswers: each number of munge.h has its error, and a program that is no munged is one

@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"os"
 	"syscall"
 	"time"
 )
@@ -126,6 +127,19 @@ func unpackDecoded(answer *reader) (Credential, error) {
 		return Credential{}, failure(code, text)
 	}
 	return found, nil
+}
+
+// Try has munged make a credential and say who made it.
+func Try(ctx context.Context, socket string) error {
+	text, err := Encode(ctx, socket, []byte("gleaner"))
+	if err != nil {
+		return err
+	}
+	found, err := Decode(ctx, socket, text)
+	if err == nil && found.UID != uint32(os.Geteuid()) {
+		err = fmt.Errorf("munged says that user %d made what user %d did", found.UID, os.Geteuid())
+	}
+	return err
 }
 
 // ask puts one question to the daemon.
