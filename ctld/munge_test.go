@@ -192,6 +192,15 @@ func TestMungeThroughAnother(t *testing.T) {
 			t.Errorf("a member passes on %q: %v", proof, err)
 		}
 	}
+	asNode := metadata.AppendToOutgoingContext(asCaller(soon(t), "munge 1 127.0.0.1"), "gleaner-trusted", "yes")
+	session, err := pb.NewNodeLinkClient(linkTo(t, c, c.other(c.leader()), c.leader())).Session(asNode)
+	if err == nil {
+		_ = session.Send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: &pb.Register{Node: "n1", Inventory: &pb.Inventory{Cpus: 1, MemoryBytes: 1 << 30}}}})
+		_, err = session.Recv()
+	}
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a member passes on a user as a node: %v", err)
+	}
 }
 
 // wire is a client of its own making, without a certificate.

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -13,13 +15,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/munge"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // fromAddress is a connection that comes from an address.
@@ -170,5 +175,56 @@ func TestMungeCounts(t *testing.T) {
 	header := metadata.Pairs("gleaner-login-uid", "1001", metadataJob, "1.1", metadataUID, "1001")
 	if got := g.countsFor(peer.NewContext(t.Context(), shown), &tap.Info{FullMethodName: pb.NodeLink_Session_FullMethodName, Header: header}); got != "user 1000" {
 		t.Errorf("whatever it says of others, it counts for %q", got)
+	}
+}
+
+// TestMungeWaitsApart: who has no certificate does not take the place of a handshake while
+// munge is waited for, and gives all places back.
+func TestMungeWaitsApart(t *testing.T) {
+	authority, err := pki.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := authority.ServerConfig("c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ClientAuth, config.SessionTicketsDisabled = tls.VerifyClientCertIfGiven, true // nobody reads tickets from the pipe
+	c := Credentials(config)
+	c.AcceptMunge("/nowhere", mungePolicy(t).MungeLoginOf)
+	c.munge.decode = func(context.Context, *tls.ConnectionState, string, string) (munge.Credential, error) {
+		return munge.Credential{UID: 1000}, nil
+	}
+	near, far := net.Pipe()
+	done := make(chan credentials.AuthInfo, 1)
+	go func() {
+		_, info, _ := c.ServerHandshake(fromAddress{far, netip.MustParseAddrPort("10.1.0.7:1")})
+		done <- info
+	}()
+	client := tls.Client(near, &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err := client.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	taken := func(p *places) int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.taken)
+	}
+	prototest.Eventually(t, "it waits for a credential", func() bool { return taken(&c.munge.waiting) == 2 })
+	if got := taken(&c.handshakes); got > 0 {
+		t.Errorf("%d places of handshakes are taken meanwhile", got)
+	}
+	if _, err := client.Write(sent("x")); err != nil {
+		t.Fatal(err)
+	}
+	answer := []byte{1, 1}
+	if _, err := io.ReadFull(client, answer); err != nil || !bytes.Equal(answer, []byte{0, 0}) {
+		t.Errorf("the answer is %v, %v", answer, err)
+	}
+	if info, ok := (<-done).(mungeInfo); !ok || info.uid != 1000 || info.from.String() != "10.1.0.7" {
+		t.Errorf("admitted as %+v", info)
+	}
+	if taken(&c.munge.waiting) > 0 || taken(&c.open) != 1 {
+		t.Errorf("places are taken: %v, %v", c.munge.waiting.taken, c.open.taken)
 	}
 }
