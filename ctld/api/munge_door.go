@@ -20,6 +20,7 @@ import (
 // waits for them. munged decodes with two threads unless it is told otherwise.
 const (
 	mungeLimit          = 8 * time.Second
+	mungeAnswer         = time.Second // of these, to say what munged did not do in time
 	maxMungeWaiting     = 256
 	maxMungeWaitingFrom = 64 // one address
 	maxMungeDecoding    = 4
@@ -92,7 +93,7 @@ func (m *mungeDoor) admit(conn, secured net.Conn, about *tls.ConnectionState) (m
 		return mungeInfo{}, err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(context.Background(), mungeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), mungeLimit-mungeAnswer)
 	defer cancel()
 	if err := conn.SetDeadline(time.Now().Add(mungeLimit)); err != nil { // gRPC's own is later
 		return mungeInfo{}, err
