@@ -203,7 +203,8 @@ func (p *pass) search(e entry, shape *Shape, sure bool) (int64, place.Placement,
 	least := r.Least()
 	for _, node := range p.openTo(e, index) {
 		if n := &p.nodes[node]; r.Names(n) {
-			changes = p.opensOn(changes, int(node), shape, sure, n.RoomFor(r, &least), !r.Plain(n) || f.users != nil)
+			p.roomFor = n.RoomFor(r, &least, p.roomFor)
+			changes = p.opensOn(changes, int(node), shape, sure, p.roomFor, !r.Plain(n) || f.users != nil)
 		}
 	}
 	for _, license := range job.Licenses {
@@ -283,7 +284,7 @@ func (p *pass) fitAt(at int64, shape *Shape, sure bool, open []bool) (place.Plac
 		ahead := n.Ahead(f.least(i, at, span))
 		f.nodes[i] = f.through(&ahead, node, at, span, r)
 		all = append(all, node)
-		if !f.profile.Fits(i, p.NowMS, untilNow, n.RoomFor(r, &least)) {
+		if p.roomFor = n.RoomFor(r, &least, p.roomFor); !f.profile.Fits(i, p.NowMS, untilNow, p.roomFor) {
 			busy = append(busy, node)
 		}
 	}
@@ -355,7 +356,7 @@ func (p *pass) allBehind() []Behind {
 	behind := make([]Behind, 0, len(p.behind))
 	for i, noted := range p.behind {
 		if noted > 0 {
-			behind = append(behind, Behind{Job: p.Waiting[i].ID, Count: noted - 1})
+			behind = append(behind, Behind{Job: p.reasons[i].Job, Count: noted - 1})
 		}
 	}
 	if len(behind) == 0 {

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -56,15 +57,25 @@ func (j *feasibility) known(partition int) bool {
 // feasibility gives verdicts, and remembers them for the next pass.
 type feasibility struct {
 	*Snapshot
-	idle   *ideal             // with no job on them; nil = not needed yet
-	healed *ideal             // and with every node up and every device healthy
-	before map[string]verdict // of the pass before
-	given  map[string]verdict
-	ofPart map[string]verdict // of own parts, whose numbers are this pass's
+	idle   *ideal   // with no job on them; nil = not needed yet
+	healed *ideal   // and with every node up and every device healthy
+	before verdicts // of the pass before
+	given  verdicts
+	ofPart verdicts // of own parts, whose numbers are this pass's
+	key    []byte   // room for requestKey
+}
+
+// verdicts are verdicts by requestKey. Each has its own key, so that it goes from one list to
+// another as it is.
+type verdicts map[string]*keyed
+
+type keyed struct {
+	key     string
+	verdict verdict
 }
 
 func newFeasibility(s *Snapshot, memo Memo) *feasibility {
-	j := &feasibility{Snapshot: s, given: make(map[string]verdict), ofPart: make(map[string]verdict)}
+	j := &feasibility{Snapshot: s, given: make(verdicts), ofPart: make(verdicts)}
 	if memo.describes(s) {
 		j.before = memo.verdicts
 	}
@@ -76,10 +87,10 @@ func (j *feasibility) remembers(t *trial, shape *Shape, index int) bool {
 	if t.judged || len(j.before) == 0 || j.Partitions[index].isPart() {
 		return t.judged
 	}
-	key := requestKey(index, &shape.Request)
-	t.verdict, t.judged = j.before[key]
-	if t.judged {
-		j.given[key] = t.verdict
+	j.key = requestKey(j.key[:0], index, &shape.Request)
+	if was := j.before[string(j.key)]; was != nil {
+		t.verdict, t.judged = was.verdict, true
+		j.given[was.key] = was
 	}
 	return t.judged
 }
@@ -94,19 +105,19 @@ func (j *feasibility) decideOn(t *trial, shape *Shape, index int) {
 
 // verdictOf is the verdict on a shape in a partition.
 func (j *feasibility) verdictOf(shape *Shape, index int) verdict {
-	key := requestKey(index, &shape.Request)
-	given := j.given
+	j.key = requestKey(j.key[:0], index, &shape.Request)
+	given, before := j.given, j.before
 	if j.Partitions[index].isPart() {
-		given = j.ofPart
+		given, before = j.ofPart, nil
 	}
-	v, again := given[key] // shapes may differ in their time limit only
-	if !again {
-		if v, again = j.before[key]; !again || j.Partitions[index].isPart() {
-			v = j.decide(&shape.Request, index)
+	v := given[string(j.key)] // shapes may differ in their time limit only
+	if v == nil {
+		if v = before[string(j.key)]; v == nil {
+			v = &keyed{string(j.key), j.decide(&shape.Request, index)}
 		}
-		given[key] = v
+		given[v.key] = v
 	}
-	return v
+	return v.verdict
 }
 
 func (j *feasibility) decide(r *place.Request, index int) verdict {
@@ -156,7 +167,7 @@ func (i *ideal) fits(r *place.Request, index int, nodes []place.NodeIndex) bool 
 		i.indices[index] = x
 	}
 	if x.Narrows(r) {
-		nodes, _ = x.Narrow(r)
+		nodes, _ = x.Narrow(r, nil)
 	}
 	_, fits := place.Find(i.nodes, nodes, *r)
 	return fits
@@ -183,31 +194,35 @@ func (j *feasibility) missing(r *place.Request, nodes []place.NodeIndex) []place
 	return missing
 }
 
-// requestKey tells requests apart, by all that a verdict may depend on: that is
+// requestKey appends what tells requests apart, by all that a verdict may depend on: that is
 // everything but whose job it is, since there are no others on idle nodes.
 // Partitions are meant by index, which holds as long as the memo describes the
 // snapshot.
-func requestKey(partition int, r *place.Request) string {
-	key := make([]byte, 0, 128)
+func requestKey(key []byte, partition int, r *place.Request) []byte {
 	for _, number := range [...]uint64{
 		uint64(partition), uint64(r.MinNodes), uint64(r.MaxNodes), uint64(r.Tasks), uint64(r.TasksPerNode),
 		uint64(r.CPUsPerTask), uint64(r.CPUsPerGPU), r.MemoryPerNode, r.MemoryPerCPU, r.MemoryPerGPU, r.TmpPerNode,
 		uint64(r.GPUsPerNode), uint64(r.GPUsPerJob), uint64(r.GPUsPerTask), uint64(r.TasksPerGPU), uint64(r.Switches),
 	} {
-		key = append(strconv.AppendUint(key, number, 10), ' ')
+		key = binary.AppendUvarint(key, number)
 	}
-	for _, flag := range [...]bool{r.Exclusive, r.Contiguous, r.MostNodes, r.EvenTasks} {
-		key = append(strconv.AppendBool(key, flag), ' ')
+	for _, flag := range [...]bool{r.Exclusive, r.Contiguous, r.MostNodes, r.EvenTasks, r.AmongNodes != nil} {
+		key = strconv.AppendBool(key, flag)
 	}
-	key = strconv.AppendQuote(key, r.Model)
+	key = appendText(key, r.Model)
 	for _, list := range [...][]string{r.RequiredNodes, r.ExcludedNodes, r.AmongNodes, r.GuestOn} {
-		key = append(key, '/')
+		key = binary.AppendUvarint(key, uint64(len(list)))
 		for _, name := range list {
-			key = strconv.AppendQuote(key, name)
+			key = appendText(key, name)
 		}
 	}
 	if !r.Constraint.IsZero() {
 		key = fmt.Appendf(key, "%#v", r.Constraint)
 	}
-	return string(key)
+	return key
+}
+
+// appendText appends a text of which the length is told, so that it ends nowhere else.
+func appendText(key []byte, text string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
 }

@@ -7,7 +7,7 @@ import "github.com/gleaner-hpc/gleaner/sched/place"
 
 // fitNow places a job on what is free, and stays so for a time.
 func (p *pass) fitNow(e entry, index int, shape *Shape, span terms) (place.Placement, bool) {
-	candidates, apart := p.candidates(e, index, &shape.Request)
+	candidates, apart := p.candidates(e, index, shape, span)
 	if len(candidates) == 0 {
 		return place.Placement{}, false
 	}
@@ -29,9 +29,17 @@ func (p *pass) fitNow(e entry, index int, shape *Shape, span terms) (place.Place
 
 // candidates are nodes among which a request fits as among all that are open to a job,
 // and those of them, or more, on which something is planned.
-func (p *pass) candidates(e entry, index int, r *place.Request) (candidates, planned []place.NodeIndex) {
+func (p *pass) candidates(e entry, index int, shape *Shape, span terms) (candidates, planned []place.NodeIndex) {
+	r := &shape.Request
 	if x := p.indexOf(e, index); x != nil && x.Narrows(r) {
-		return x.Narrow(r)
+		least := r.Least()
+		return x.Narrow(r, func(node place.NodeIndex) bool {
+			if r.Exclusive {
+				return true // of a node without jobs it gets what there is
+			}
+			p.roomFor = p.nodes[node].RoomFor(r, &least, p.roomFor)
+			return p.future.fits(int(node), p.NowMS, span, p.roomFor)
+		})
 	}
 	if p.future != nil {
 		planned = p.future.planned

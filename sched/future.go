@@ -23,7 +23,7 @@ const soonMS = 1000
 
 // future is what will be free.
 type future struct {
-	profile profile.Profile  // a lane for each node, and then one for each license
+	profile *profile.Profile // a lane for each node, and then one for each license
 	sure    *profile.Profile // the same by time limits: see sure.go; nil = there is no difference
 	planned []place.NodeIndex
 	has     []bool        // by node: something is planned there, as planned lists it
@@ -46,10 +46,12 @@ func (p *pass) needFuture() *future {
 	if p.future != nil {
 		return p.future
 	}
-	f := &future{has: make([]bool, len(p.nodes)), nodes: slices.Clone(p.nodes)}
+	f := &future{profile: &p.scratch.profile, has: make([]bool, len(p.nodes)), nodes: append(sized(&p.scratch.ahead, len(p.nodes))[:0], p.nodes...)}
 	p.future = f
+	f.profile.Reset()
 	if p.Backfill.FirstByLimits {
-		f.sure = &profile.Profile{}
+		f.sure = &p.scratch.sure
+		f.sure.Reset()
 	}
 	if p.usersMatter() {
 		f.users = make([][]userStays, len(p.nodes))
@@ -134,7 +136,7 @@ func (p *pass) addEnds(f *future) {
 	}
 	for _, next := range byEnd(order, func(i int) int64 { return ends[i].atMS }) {
 		i := next.ending
-		p.giveEnd(f, &f.profile, &ends[i], ends[i].atMS)
+		p.giveEnd(f, f.profile, &ends[i], ends[i].atMS)
 		for j := range ends[i].placement.Allocs {
 			stays := profile.Interval{From: math.MinInt64, To: max(ends[i].atMS, f.ifSure(ends[i].sureMS))}
 			f.stay(ends[i].placement.Allocs[j].Node, stays, ends[i].placement)
@@ -350,8 +352,7 @@ func (f *future) through(n *place.Node, index place.NodeIndex, from int64, span 
 // licensed reports whether a job's licenses are free for a time.
 func (f *future) licensed(job *Job, from int64, span terms) bool {
 	for _, license := range job.Licenses {
-		lane, count := f.license(license.License), []int64{int64(license.Count)}
-		if !f.profile.Fits(lane, from, after(from, span.likely), count) || f.isSure(span) && !f.sure.Fits(lane, from, after(from, span.sure), count) {
+		if !f.fits(f.license(license.License), from, span, []int64{int64(license.Count)}) {
 			return false
 		}
 	}

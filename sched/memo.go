@@ -9,7 +9,7 @@ import (
 // Memo is what one pass leaves for the next. The zero Memo is always right.
 type Memo struct {
 	// verdicts hold for these nodes and partitions, whatever is free on them.
-	verdicts   map[string]verdict
+	verdicts   verdicts
 	nodes      []place.Node
 	partitions []Partition
 	scratch    *scratch
@@ -34,7 +34,16 @@ func sameInventory(a, b place.Node) bool {
 	return a.Name == b.Name && a.Available == b.Available &&
 		a.MemoryBytes == b.MemoryBytes && a.TmpBytes == b.TmpBytes && a.TmpPerCPU == b.TmpPerCPU && a.TmpOpen == b.TmpOpen && a.CPUs.Equal(b.CPUs) &&
 		slices.Equal(a.Features, b.Features) && place.SameNetwork(a, b) && place.SameGuests(a, b) &&
-		slices.EqualFunc(a.Devices, b.Devices, func(a, b place.Device) bool {
+		equalDevices(a.Devices, b.Devices, func(a, b place.Device) bool {
 			return a.Model == b.Model && a.Healthy == b.Healthy && a.Parent == b.Parent && a.Shares == b.Shares && a.Kept == b.Kept
 		})
+}
+
+// equalDevices compares lists that are mostly the same in memory, because nothing has
+// changed on the node.
+func equalDevices(a, b []place.Device, equal func(a, b place.Device) bool) bool {
+	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) {
+		return true
+	}
+	return slices.EqualFunc(a, b, equal)
 }

@@ -28,9 +28,13 @@ func (e entry) isOwn() bool { return e.tier >= ownTurn }
 func (p *pass) order(priorities *priorities) []entry {
 	memory := p.scratch
 	entries, keys := sized(&memory.entries, len(p.Waiting))[:0], sized(&memory.keys, len(p.Waiting))[:0]
-	first, tiers := priorities.ofFirst(), rankedTiers(p.Snapshot)
+	first, known := priorities.room()
+	tiers := rankedTiers(p.Snapshot)
 	p.ascending = true
-	for i := range p.Waiting {
+	for i := range p.Waiting { // once: to look at a job takes longer than what is done with it
+		if !known {
+			first[i] = priorities.of(int32(i), 0)
+		}
 		if !p.enter(i) {
 			continue
 		}

@@ -169,13 +169,13 @@ func TestRequestKeyHasEverything(t *testing.T) {
 		default:
 			t.Fatalf("field %s is of a new kind", name)
 		}
-		if same := requestKey(0, &changed) == requestKey(0, &plain); same != exempt[kind.Field(i).Name] {
+		if same := string(requestKey(nil, 0, &changed)) == string(requestKey(nil, 0, &plain)); same != exempt[kind.Field(i).Name] {
 			t.Errorf("field %s: the key is the same: %v", kind.Field(i).Name, same)
 		}
 	}
 	a, b := plain, plain
 	a.Constraint.Each, b.Constraint.OneOf = place.Expression{{Feature: "x"}}, []place.Expression{{{Feature: "x"}}}
-	if requestKey(0, &a) == requestKey(0, &b) {
+	if string(requestKey(nil, 0, &a)) == string(requestKey(nil, 0, &b)) {
 		t.Error("a constraint on each node and one of several have the same key")
 	}
 }

@@ -242,13 +242,19 @@ func (p *priorities) of(i int32, choice int) uint32 {
 // ofFirst is the priority of each waiting job in the partition that it
 // prefers.
 func (p *priorities) ofFirst() []uint32 {
-	if p.first == nil {
-		p.first = make([]uint32, len(p.Waiting))
-		for i := range p.Waiting {
-			p.first[i] = p.of(int32(i), 0)
-		}
+	first, known := p.room()
+	for i := 0; i < len(first) && !known; i++ {
+		first[i] = p.of(int32(i), 0)
 	}
-	return p.first
+	return first
+}
+
+// room is the list of ofFirst. If it is not known, whoever asks fills it in.
+func (p *priorities) room() (first []uint32, known bool) {
+	if known = p.first != nil; !known {
+		p.first = make([]uint32, len(p.Waiting))
+	}
+	return p.first, known
 }
 
 func (p *priorities) factors(i, choice int) Factors {

@@ -1,8 +1,6 @@
 package sched
 
 import (
-	"slices"
-
 	"github.com/gleaner-hpc/gleaner/sched/place"
 	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
@@ -126,6 +124,7 @@ type pass struct {
 	holes    []profile.Interval
 	times    []int64
 	narrowed []place.Node
+	roomFor  place.Room
 	waits    []entry // room for consider
 	// By position in Waiting, of jobs on their own nodes: those that have no guests
 	// parked because they seem to fit elsewhere, and those that do not wait for that.
@@ -163,7 +162,7 @@ func newPass(s *Snapshot, memo Memo) *pass {
 	p := &pass{
 		Snapshot:    s,
 		scratch:     memory,
-		nodes:       slices.Clone(s.Nodes),
+		nodes:       append(sized(&memory.nodes, len(s.Nodes))[:0], s.Nodes...),
 		closedBy:    make([]JobID, len(s.Nodes)),
 		partitions:  make([]partitionPass, len(s.Partitions)),
 		trials:      make([][]trial, len(s.Shapes)),

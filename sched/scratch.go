@@ -1,5 +1,10 @@
 package sched
 
+import (
+	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/profile"
+)
+
 // scratch is memory of a pass that nothing refers to when the pass is over. There are a
 // dozen lists with a place for each waiting job: fresh memory for them costs more than what
 // is done with it, so one pass leaves it to the next, in the Memo. What is in it is never
@@ -11,6 +16,8 @@ type scratch struct {
 	hasPlan               []bool
 	entries, otherEntries []entry
 	keys, otherKeys       []uint64
+	nodes, ahead          []place.Node
+	profile, sure         profile.Profile // of future
 }
 
 // memory is what the pass before left, if no other has it.
@@ -27,7 +34,7 @@ func (m *Memo) memory() *scratch {
 func (p *pass) release() *scratch {
 	memory := p.scratch
 	memory.used = false
-	p.scratch, p.left, p.behind, p.hasPlan, p.shapeOf = nil, nil, nil, nil, nil
+	p.scratch, p.left, p.behind, p.hasPlan, p.shapeOf, p.nodes, p.future = nil, nil, nil, nil, nil, nil, nil
 	return memory
 }
 

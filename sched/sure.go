@@ -117,6 +117,12 @@ func (f *future) least(lane int, from int64, span terms) []int64 {
 	return f.room
 }
 
+// fits reports whether a lane has room all through a span.
+func (f *future) fits(lane int, from int64, span terms, room []int64) bool {
+	return f.profile.Fits(lane, from, after(from, span.likely), room) &&
+		(!f.isSure(span) || f.sure.Fits(lane, from, after(from, span.sure), room))
+}
+
 // until is until when a lane has room for what is there for a span.
 func (f *future) until(lane int, from int64, span terms, room []int64) int64 {
 	until := f.profile.Until(lane, after(from, span.likely), room)

@@ -16,7 +16,7 @@ import (
 func (t *tables) schedRules(nowMS int64) (sched.Snapshot, *schedIndex) {
 	v := &View{tables: *t} // only read, and gone before the state changes
 	snapshot := sched.Snapshot{NowMS: nowMS}
-	index := &schedIndex{accountIndex: *v.schedAccounts(&snapshot)}
+	index := &schedIndex{accountIndex: *v.schedAccounts(&snapshot, v.gpuModels())}
 	v.schedShares(&snapshot, nil)
 	v.schedPartitions(&snapshot, index)
 	if limitsTime(&snapshot) {

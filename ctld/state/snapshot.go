@@ -73,7 +73,8 @@ type schedIndex struct {
 
 func (v *View) schedMachines(nowMS int64, before nodesMemo) (sched.Snapshot, *schedIndex) {
 	snapshot := sched.Snapshot{NowMS: nowMS}
-	index := &schedIndex{nodesMemo: v.schedNodes(&snapshot, before), accountIndex: *v.schedAccounts(&snapshot)}
+	index := &schedIndex{nodesMemo: v.schedNodes(&snapshot, before)}
+	index.accountIndex = *v.schedAccounts(&snapshot, index.models)
 	v.schedShares(&snapshot, index.nodes)
 	v.schedPartitions(&snapshot, index)
 	index.owners = v.schedOwners(&snapshot)

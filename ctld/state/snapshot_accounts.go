@@ -29,10 +29,10 @@ func (x *accountIndex) qosNamed(name string) int32 {
 	return -1
 }
 
-// schedAccounts lists TRES, associations and QOS.
-func (v *View) schedAccounts(snapshot *sched.Snapshot) *accountIndex {
+// schedAccounts lists TRES, associations and QOS. models are those of the nodes' devices.
+func (v *View) schedAccounts(snapshot *sched.Snapshot, models []string) *accountIndex {
 	index := &accountIndex{tres: map[string]int{}, associations: map[uint32]int32{}, qos: map[string]int32{}}
-	snapshot.TRES = v.TRESNames()
+	snapshot.TRES = v.tresNames(models)
 	for i, name := range snapshot.TRES {
 		index.tres[name] = i
 	}
@@ -143,11 +143,11 @@ func (x *accountIndex) amounts(list []TRESAmount) sched.Amounts {
 
 // TRESNames are all kinds of resource, ascending: those that every cluster has,
 // the models of its GPUs, its licenses, and those that limits and weights name.
-func (t *tables) TRESNames() []string {
-	seen := map[string]bool{}
-	for _, name := range []string{sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode} {
-		seen[name] = true
-	}
+func (t *tables) TRESNames() []string { return t.tresNames(t.gpuModels()) }
+
+// gpuModels are the models of all nodes' devices.
+func (t *tables) gpuModels() []string {
+	var models []string
 	last := "" // most nodes have the model of the one before
 	for node := range t.Nodes() {
 		if node.Inventory == nil {
@@ -155,9 +155,22 @@ func (t *tables) TRESNames() []string {
 		}
 		for i := range node.Inventory.Devices {
 			if model := node.Inventory.Devices[i].Model; model != last && model != "" {
-				seen[sched.TRESGPU+":"+model], last = true, model
+				if last = model; !slices.Contains(models, model) {
+					models = append(models, model)
+				}
 			}
 		}
+	}
+	return models
+}
+
+func (t *tables) tresNames(models []string) []string {
+	seen := map[string]bool{}
+	for _, name := range []string{sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode} {
+		seen[name] = true
+	}
+	for _, model := range models {
+		seen[sched.TRESGPU+":"+model] = true
 	}
 	for _, license := range t.policy.Licenses {
 		seen[licensePrefix+license.Name] = true

@@ -14,7 +14,8 @@ import (
 
 // SnapshotMemo is what one SchedSnapshotAfter leaves for the next, of the same cluster. It
 // is for speed only, and the zero value is always right. Each is used once: the list of
-// waiting jobs, which is long, lies in the memory of the last snapshot but one.
+// waiting jobs, which is long, lies in the memory of the last snapshot but one, and that of
+// nodes is changed in place.
 type SnapshotMemo struct {
 	nodes   nodesMemo
 	waiting waitingMemo
@@ -34,31 +35,43 @@ type nodesMemo struct {
 	records   []*Node // ascending by name
 	converted []place.Node
 	nodes     map[string]place.NodeIndex // by name
+	models    []string                   // of their devices
 	// named: all have the places that they had in the snapshot before; same are those of
 	// them that have the inventory that they had.
 	named bool
 	same  []bool
 }
 
-// schedNodes fills in the nodes.
+// schedNodes fills in the nodes. There may be ten thousand, and a pass after each of many
+// events: so the lists of the memo are changed in place while the nodes are the same ones.
 func (v *View) schedNodes(snapshot *sched.Snapshot, before nodesMemo) nodesMemo {
 	count := v.nodes.Len()
-	now := nodesMemo{records: make([]*Node, 0, count), converted: make([]place.Node, 0, count), same: make([]bool, 0, count)}
-	now.named = count == len(before.records)
-	at := 0
+	now := nodesMemo{named: count == len(before.records)}
+	if now.named {
+		now.records, now.converted, now.same = before.records[:0], before.converted[:0], before.same[:0]
+	} else {
+		now.makeRoom(count)
+	}
+	at, sameModels := 0, now.named
 	for node := range v.Nodes() {
 		for at < len(before.records) && before.records[at].Name < node.Name {
 			at++
 		}
-		known := at < len(before.records) && before.records[at] == node
-		now.named = now.named && at == len(now.records) && before.records[at].Name == node.Name
-		now.same = append(now.same, now.named && before.records[at].Inventory == node.Inventory)
-		now.records = append(now.records, node)
-		if known {
-			now.converted = append(now.converted, before.converted[at])
-		} else {
-			now.converted = append(now.converted, schedNode(node))
+		if now.named && (at != len(now.records) || before.records[at].Name != node.Name) {
+			now.named, sameModels = false, false
+			now.makeRoom(count)
 		}
+		same := now.named && before.records[at].Inventory == node.Inventory
+		sameModels = sameModels && same
+		switch {
+		case at == len(before.records) || before.records[at] != node:
+			now.converted = append(now.converted, schedNode(node))
+		case now.named:
+			now.converted = now.converted[:at+1] // it is there
+		default:
+			now.converted = append(now.converted, before.converted[at])
+		}
+		now.records, now.same = append(now.records, node), append(now.same, same)
 	}
 	if now.nodes = before.nodes; !now.named {
 		now.nodes = make(map[string]place.NodeIndex, count)
@@ -66,8 +79,18 @@ func (v *View) schedNodes(snapshot *sched.Snapshot, before nodesMemo) nodesMemo 
 			now.nodes[node.Name] = place.NodeIndex(i)
 		}
 	}
+	if now.models = before.models; !sameModels {
+		now.models = v.gpuModels()
+	}
 	snapshot.Nodes = append(make([]place.Node, 0, count), now.converted...)
 	return now
+}
+
+// makeRoom makes lists of their own for so many nodes, which begin as the lists do so far.
+func (m *nodesMemo) makeRoom(count int) {
+	m.records = append(make([]*Node, 0, count), m.records...)
+	m.converted = append(make([]place.Node, 0, count), m.converted...)
+	m.same = append(make([]bool, 0, count), m.same...)
 }
 
 // waitingMemo is the waiting jobs of a snapshot, ascending by number.
@@ -124,13 +147,15 @@ func (j *Job) fromRecordAlone(nowMS int64) bool {
 }
 
 // find is where the job of a record is, from a place on that only goes forward; -1 = it
-// has to be made.
+// has to be made. Mostly it is the next: then nothing else is looked at, since that takes
+// longer.
 func (m *waitingMemo) find(from *int, id uint32, record *Job) int {
-	for *from < len(m.jobs) && m.jobs[*from].ID < sched.JobID(id) {
+	for *from < len(m.records) && m.records[*from] != record && m.jobs[*from].ID < sched.JobID(id) {
 		*from++
 	}
 	if *from < len(m.records) && m.records[*from] == record {
-		return *from
+		*from++
+		return *from - 1
 	}
 	return -1
 }

@@ -1,10 +1,13 @@
 package state
 
 import (
+	"fmt"
 	"math/rand"
 	"reflect"
+	"slices"
 	"testing"
 
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -44,8 +47,9 @@ func (r *rememberer) check(t *testing.T, v *View) {
 	}
 	r.nowMS = max(r.nowMS+int64(r.random.Intn(3000)), v.TimeMS())
 	want := v.SchedSnapshotWith(r.nowMS, told)
+	nodes := slices.Clone(r.snapshot.nodes.records) // the list itself is changed in place
 	got, memo := v.SchedSnapshotAfter(r.snapshot, r.nowMS, told)
-	r.count(&memo)
+	r.count(nodes, &memo)
 	equalSnapshots(t, "with memory", &got, &want)
 	equalSnapshots(t, "the one before, afterwards", &r.last, &r.same)
 	got.Promises, want.Promises = r.promises, r.promises
@@ -58,7 +62,7 @@ func (r *rememberer) check(t *testing.T, v *View) {
 	r.snapshot, r.plan, r.promises, r.last, r.same = memo, planMemo, plan.Promises, got, want
 }
 
-func (r *rememberer) count(now *SnapshotMemo) {
+func (r *rememberer) count(nodes []*Node, now *SnapshotMemo) {
 	before := map[*Job]bool{}
 	for _, record := range r.snapshot.waiting.records {
 		before[record] = record != nil
@@ -78,7 +82,7 @@ func (r *rememberer) count(now *SnapshotMemo) {
 		}
 	}
 	for i, record := range now.nodes.records {
-		if i < len(r.snapshot.nodes.records) && r.snapshot.nodes.records[i] == record {
+		if i < len(nodes) && nodes[i] == record {
 			r.nodes++
 		}
 	}
@@ -111,5 +115,49 @@ func TestSnapshotAfterRestore(t *testing.T) {
 	}
 	if memory.jobs < 400 || memory.running < 400 || memory.nodes < 400 {
 		t.Errorf("only %d waiting jobs, %d running ones and %d nodes were taken over", memory.jobs, memory.running, memory.nodes)
+	}
+}
+
+// TestSnapshotOfNodesThatComeAndGo: the list of nodes follows whichever are registered,
+// change their inventory, are drained and are deleted, one or several between two snapshots,
+// anywhere in the order of their names.
+func TestSnapshotOfNodesThatComeAndGo(t *testing.T) {
+	random, s := rand.New(rand.NewSource(11)), New()
+	memory, index := newRememberer(11), uint64(0)
+	do := func(command Command) {
+		index++
+		entry, err := Encode(command, RequestID{}, 1_000_000+int64(index)*500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, s, index, entry) // what is refused changes nothing
+	}
+	counts := map[int]bool{}
+	for range 400 {
+		for range 1 + random.Intn(3) {
+			name := fmt.Sprintf("n%02d", random.Intn(30))
+			switch random.Intn(6) {
+			case 0, 1:
+				inventory := &pb.Inventory{Cpus: uint32(1 + random.Intn(4)), MemoryBytes: 1 << 30, BootId: "b"}
+				for d := range random.Intn(3) {
+					inventory.Devices = append(inventory.Devices, &pb.Device{
+						Id: fmt.Sprint(d), Index: uint32(d), Model: fmt.Sprintf("model%d", random.Intn(3)), Health: pb.DeviceHealth_DEVICE_HEALTH_OK,
+					})
+				}
+				do(RegisterFromMessage(&pb.Register{Node: name, Inventory: inventory}))
+			case 2:
+				do(UpdateNodes{Names: []string{name}, Action: DrainNode, Reason: "test"})
+			case 3:
+				do(UpdateNodes{Names: []string{name}, Action: ResumeNode})
+			default:
+				do(NodesLost{Names: []string{name}})
+				do(UpdateNodes{Names: []string{name}, Action: DeleteNode})
+			}
+		}
+		memory.check(t, s.View())
+		counts[s.View().nodes.Len()] = true
+	}
+	if memory.nodes < 1000 || len(counts) < 5 {
+		t.Errorf("%d nodes were taken over, and there were %d numbers of nodes", memory.nodes, len(counts))
 	}
 }

@@ -100,10 +100,21 @@ func (w *waitingPass) place(narrowed bool) {
 	}
 }
 
+// keptAtOnce is how many jobs are copied before more is done with them: as many as stay near
+// the processor meanwhile.
+const keptAtOnce = 128
+
 // keep lists the jobs of the run as they were listed before, but older.
 func (w *waitingPass) keep() {
-	from, to, first := w.run.from, w.run.to, len(w.snapshot.Waiting)
+	to := w.run.to
+	for from := w.run.from; from < to; from += keptAtOnce {
+		w.keepSome(from, min(from+keptAtOnce, to))
+	}
 	w.run.from = to
+}
+
+func (w *waitingPass) keepSome(from, to int) {
+	first := len(w.snapshot.Waiting)
 	w.snapshot.Waiting = append(w.snapshot.Waiting, w.before.jobs[from:to]...)
 	w.now.records, w.now.slots = append(w.now.records, w.before.records[from:to]...), append(w.now.slots, w.before.slots[from:to]...)
 	for _, slot := range w.before.slots[from:to] {

@@ -19,8 +19,8 @@ type Index struct {
 	apart   []NodeIndex   // ascending; in the index and to be looked at one by one
 	isApart []bool        // by node
 
-	found  []NodeIndex // room for Narrow
-	offers []kindOffer
+	found, sorted []NodeIndex // room for Narrow
+	offers        []kindOffer
 }
 
 // kindOffer is what each node of a kind offers, or of a kind those on which a job is a
@@ -123,12 +123,13 @@ func (x *Index) Narrows(r *Request) bool {
 }
 
 // Narrow is the candidates that a request needs, ascending, and those of them that were
-// set apart, of which less may be free than it seems. Both are valid until the next call.
-func (x *Index) Narrow(r *Request) (candidates, apart []NodeIndex) {
+// set apart, of which less may be free than it seems. has says whether one of these has room
+// for the request; it may be nil if there are none. Both lists are valid until the next call.
+func (x *Index) Narrow(r *Request, has func(NodeIndex) bool) (candidates, apart []NodeIndex) {
 	w := newWant(x.kinds.nodes, r)
 	out := x.found[:0]
 	for _, node := range x.apart {
-		if x.kinds.mayOffer(&w, &x.kinds.all[x.kinds.of[node]]) {
+		if x.kinds.mayOffer(&w, &x.kinds.all[x.kinds.of[node]]) && has(node) {
 			out = append(out, node)
 		}
 	}
@@ -138,7 +139,8 @@ func (x *Index) Narrow(r *Request) (candidates, apart []NodeIndex) {
 		out = x.narrowTo(&w, out)
 	}
 	x.found = out
-	candidates = slices.Clone(out)
+	candidates = append(x.sorted[:0], out...)
+	x.sorted = candidates
 	slices.Sort(candidates)
 	return slices.Compact(candidates), out[:alone]
 }

@@ -67,19 +67,24 @@ func indexOf(classes []class, of class) int {
 	return -1
 }
 
-// room is an empty Room with the kinds of the node; classes is nil if it has one.
-func (n *Node) room() (room Room, classes []class) {
-	if n.oneClass() {
-		return make(Room, roomKinds), nil
+// room is an empty Room with the kinds of the node, in this memory if there is enough of
+// it; classes is nil if it has one.
+func (n *Node) room(memory Room) (room Room, classes []class) {
+	if !n.oneClass() {
+		classes = n.classes()
 	}
-	classes = n.classes()
-	return make(Room, roomKinds+len(classes)), classes
+	kinds := roomKinds + len(classes)
+	if cap(memory) < kinds {
+		return make(Room, kinds), classes
+	}
+	clear(memory[:kinds])
+	return memory[:kinds], classes
 }
 
 // Room is what is free now. jobs is how many jobs share the node, as far as they are
 // known.
 func (n *Node) Room(jobs int) Room {
-	room, classes := n.room()
+	room, classes := n.room(nil)
 	room[RoomJobs] = WholeNode - int64(jobs)
 	switch {
 	case n.Exclusive:
@@ -108,7 +113,7 @@ func (room Room) addDevice(d *Device, classes []class) {
 // RoomOf is what an allocation on the node takes; shares says that the job shares the
 // node with others at all, which a parked one does not.
 func (n *Node) RoomOf(alloc *Alloc, exclusive, shares bool) Room {
-	room, classes := n.room()
+	room, classes := n.room(nil)
 	switch {
 	case exclusive && shares:
 		room[RoomJobs] = WholeNode
@@ -141,9 +146,10 @@ func (room Room) Sub(taken Room) {
 	}
 }
 
-// RoomFor is the least that the request takes on the node, if it is placed there.
-func (n *Node) RoomFor(r *Request, least *Least) Room {
-	room, classes := n.room()
+// RoomFor is the least that the request takes on the node, if it is placed there. It lies in
+// in, if there is enough memory there.
+func (n *Node) RoomFor(r *Request, least *Least, in Room) Room {
+	room, classes := n.room(in)
 	cpus, memory, gpus := least.NodeCPUs, least.NodeMemoryBytes, least.NodeGPUs
 	if _, high := r.NodeBounds(); high == 1 {
 		cpus, memory, gpus = least.CPUs, least.MemoryBytes, least.GPUs
@@ -237,7 +243,10 @@ func atMost(free uint64, room int64) uint64 { return min(free, uint64(max(room, 
 
 // hideDevices leaves as many devices free as there is room for, the lowest.
 func (n *Node) hideDevices(room Room) {
-	_, classes := n.room()
+	var classes []class
+	if len(room) > roomKinds {
+		classes = n.classes()
+	}
 	left := append([]int64{room[RoomGPUs]}, room[roomKinds:]...)
 	copied := false
 	for i := range n.Devices {

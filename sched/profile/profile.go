@@ -43,9 +43,18 @@ type Interval struct{ From, To int64 }
 // Add adds a timeline on which these amounts are free for ever, and returns its
 // number. Lanes may differ in how many kinds of amount they have.
 func (p *Profile) Add(free []int64) int {
-	p.lanes = append(p.lanes, lane{kinds: len(free), times: []int64{math.MinInt64}, free: slices.Clone(free)})
+	if len(p.lanes) < cap(p.lanes) {
+		p.lanes = p.lanes[:len(p.lanes)+1] // with the memory of a lane from before Reset, or none
+	} else {
+		p.lanes = append(p.lanes, lane{})
+	}
+	l := &p.lanes[len(p.lanes)-1]
+	l.kinds, l.times, l.free = len(free), append(l.times[:0], math.MinInt64), append(l.free[:0], free...)
 	return len(p.lanes) - 1
 }
+
+// Reset removes all timelines, and keeps their memory for those that are added then.
+func (p *Profile) Reset() { p.lanes = p.lanes[:0] }
 
 // Lanes is the number of timelines.
 func (p *Profile) Lanes() int { return len(p.lanes) }

@@ -182,7 +182,24 @@ func (d *development) drainNodes(ctx context.Context) error {
 	return err
 }
 
-// peers submits to a cluster of one controller and to one of three, in turn.
+// takeMany lets one user submit all that there is to measure.
+func (d *development) takeMany(ctx context.Context) error {
+	policy := d.path("many.toml")
+	if err := os.WriteFile(policy, []byte(gleanerPolicy), 0o644); err != nil {
+		return err
+	}
+	_, err := run(ctx, d, controlVerb, "apply", "--yes", "-f", policy)
+	return err
+}
+
+// peerLoad is so many clients, and the measure of what they reach.
+type peerLoad struct {
+	measure measure
+	clients int
+}
+
+// peers submits to a cluster of one controller and to one of three, in turn, and to as many
+// peers of raft alone.
 func (b *bench) peers(ctx context.Context) {
 	for round := range b.sizes.peerRounds {
 		sizes := []int{1, 3}
@@ -190,22 +207,21 @@ func (b *bench) peers(ctx context.Context) {
 			sizes = []int{3, 1}
 		}
 		for _, controllers := range sizes {
-			few, crowd := peersOne, crowdOne
+			loads := []peerLoad{{peersOne, b.sizes.loaders}, {crowdOne, b.sizes.crowd}}
 			if controllers == 3 {
-				few, crowd = peersThree, crowdThree
+				loads = []peerLoad{{peersThree, b.sizes.loaders}, {crowdThree, b.sizes.crowd}}
 			}
+			b.peersAlone(ctx, round, controllers, loads)
 			on := side{ours, func(ctx context.Context, directory string) (system, error) {
 				return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, controllers, 2))
 			}}
 			what := fmt.Sprintf("submissions to %d controllers, round %d of %d", controllers, round+1, b.sizes.peerRounds)
-			b.on(ctx, on, what, []measure{few, crowd}, func(ctx context.Context, on system) error {
-				if err := on.(*development).drainNodes(ctx); err != nil {
+			b.on(ctx, on, what, []measure{loads[0].measure, loads[1].measure}, func(ctx context.Context, on system) error {
+				d := on.(*development)
+				if err := errors.Join(d.takeMany(ctx), d.drainNodes(ctx)); err != nil {
 					return err
 				}
-				for _, of := range []struct {
-					measure measure
-					clients int
-				}{{few, b.sizes.loaders}, {crowd, b.sizes.crowd}} {
+				for _, of := range loads {
 					jobs := 10 * b.sizes.manyCalls
 					took, err := on.submitMany(ctx, load{jobs: jobs, clients: of.clients, names: alike})
 					if err != nil {

@@ -119,10 +119,10 @@ func imageRows(s sizes) []row {
 func severalRows(s sizes) []row {
 	many := thousands(float64(s.many), 0)
 	return []row{
-		{peersOne, fmt.Sprintf("submit: API, %d clients, one controller and no other", s.loaders), "/s", 0},
-		{peersThree, fmt.Sprintf("submit: API, %d clients, three controllers", s.loaders), "/s", 0},
-		{crowdOne, fmt.Sprintf("submit: API, %d clients, one controller and no other", s.crowd), "/s", 0},
-		{crowdThree, fmt.Sprintf("submit: API, %d clients, three controllers", s.crowd), "/s", 0},
+		{peersOne, fmt.Sprintf("submit: API, %d clients, one controller and no other (bare: raft alone)", s.loaders), "/s", 0},
+		{peersThree, fmt.Sprintf("submit: API, %d clients, three controllers (bare: raft alone)", s.loaders), "/s", 0},
+		{crowdOne, fmt.Sprintf("submit: API, %d clients, one controller and no other (bare: raft alone)", s.crowd), "/s", 0},
+		{crowdThree, fmt.Sprintf("submit: API, %d clients, three controllers (bare: raft alone)", s.crowd), "/s", 0},
 		{failoverSubmit, fmt.Sprintf("fail-over: a submission after kill -9 of the leader of three, %d times", s.kills), "ms", 0},
 		{failoverNodes, "fail-over: until every node has a session again", "ms", 0},
 		{restartTime, "restart: until ready after kill -9, " + many + " jobs", "ms", 0},

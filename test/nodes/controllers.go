@@ -49,7 +49,7 @@ func startControllers(ctx context.Context, binaries string) (_ *controllers, err
 	c.daemon.Stdout, c.daemon.Stderr = log, log
 	c.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := c.daemon.Start(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(directory))
 	}
 	for _, label := range []string{"gctld", "gctld2", "gctld3"} {
 		c.targets = append(c.targets, "unix://"+c.path(label+".sock"))
