@@ -193,6 +193,7 @@ migrations: build ## move 50 real programs, with GPUs of unlike nodes: they end 
 # The programs come first: everything that starts after them finds compiled what is linked
 # into them. Lint beside them would compile the same at the same time.
 test: build ## all tests: lint, unit, race detector, stories with real containers, a virtual machine, chaos
+	@contrib/setup/debian.sh munge || echo "make test: continuing without munged"
 	@rm -f .build/times/*
 	@$(MAKE) --no-print-directory -j2 --output-sync=line computing waiting BUILT=yes
 	@contrib/slowest.sh .build/times/*.json

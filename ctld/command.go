@@ -31,7 +31,7 @@ Examples:
       gcontrol peer add c2 c2.lab:6818
 
 Settings may also be in a TOML file (--config): name, data_dir, socket,
-listen, peer_listen, peer_advertise, join, certificates, election_timeout,
+listen, munge_socket, peer_listen, peer_advertise, join, certificates, election_timeout,
 metrics_listen, client_timeout, fence_command, audit, audit_file, backup_dir, backup_every,
 history_days, history_archive, history_database,
 backup_keep, log_level, log_format. Partitions and everything else about the

@@ -14,6 +14,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -27,9 +28,12 @@ type Config struct {
 	DataDir string `toml:"data_dir"`
 	// Socket is the unix socket for users and nodes of this host.
 	Socket string `toml:"socket"`
-	// Listen is HOST:PORT for users and nodes of other hosts, over mutual
-	// TLS; "" = none.
+	// Listen is HOST:PORT for users and nodes of other hosts, over TLS, mutual unless
+	// MungeSocket is set; "" = none.
 	Listen string `toml:"listen"`
+	// MungeSocket is where munged of this host listens, which then says who asks on Listen
+	// without a certificate; "" = certificates only.
+	MungeSocket string `toml:"munge_socket"`
 	// PeerListen is HOST:PORT for the other controllers, over mutual TLS; ""
 	// = a cluster of one that has never been given an address.
 	PeerListen string `toml:"peer_listen"`
@@ -158,6 +162,9 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%w: %s = %.80q must be HOST:PORT", ErrConfig, address.key, address.value)
 		}
 	}
+	if err := c.checkMunge(); err != nil {
+		return err
+	}
 	if len(c.FenceCommand) > 0 && !filepath.IsAbs(c.FenceCommand[0]) {
 		return fmt.Errorf("%w: fence_command = [%.80q, …] must begin with the absolute path of a program", ErrConfig, c.FenceCommand[0])
 	}
@@ -181,6 +188,18 @@ func (c *Config) Check() error {
 	}
 	_, err := c.Level()
 	return err
+}
+
+func (c *Config) checkMunge() error {
+	switch {
+	case c.MungeSocket == "":
+		return nil
+	case !filepath.IsAbs(c.MungeSocket) || len(c.MungeSocket) > maxSocketPath:
+		return fmt.Errorf("%w: munge_socket = %.120q must be an absolute path of at most %d characters, as %s is", ErrConfig, c.MungeSocket, maxSocketPath, munge.DefaultSocket)
+	case c.Listen == "":
+		return fmt.Errorf("%w: munge_socket is for clients of other hosts: set listen = \"HOST:PORT\", at which they reach this controller", ErrConfig)
+	}
+	return nil
 }
 
 func (c *Config) unreadLimit() (time.Duration, error) {

@@ -1,6 +1,7 @@
 package ctld
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/gleaner-hpc/gleaner/proto/finding"
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 )
 
 // doctorCommand is gdoctor's view of what only this program knows.
@@ -58,7 +60,20 @@ func examine(c *cli.Context, version string) finding.Report {
 	if name, _, err := peerName(&config); err == nil {
 		host.Name = name
 	}
-	return finding.Report{Host: host, Findings: append(found, examineDataDir(&config))}
+	found = append(found, examineDataDir(&config))
+	if config.MungeSocket != "" {
+		found = append(found, examineMunge(c.Context, config.MungeSocket))
+	}
+	return finding.Report{Host: host, Findings: found}
+}
+
+// examineMunge has munged decode what it made.
+func examineMunge(ctx context.Context, socket string) finding.Finding {
+	const name = "munge"
+	if err := munge.Try(ctx, socket); err != nil {
+		return finding.Bad(name, err.Error(), "who has no certificate cannot ask this controller", "systemctl status munge; munge_socket in gctld.toml must be its socket, which also who runs gctld may open")
+	}
+	return finding.Good(name, "munged answers at "+socket)
 }
 
 // examineDataDir reports whether the controller would take its data directory.

@@ -28,9 +28,12 @@ type hostsOf struct {
 	admin  pb.ControllerClient
 }
 
-func newHostsOf(t *testing.T) *hostsOf {
+func newHostsOf(t *testing.T, change ...func(*Config)) *hostsOf {
 	config := configIn(shortDir(t))
 	config.Listen = "127.0.0.1:0"
+	for _, f := range change {
+		f(&config)
+	}
 	server := startServer(t, config)
 	return &hostsOf{t: t, server: server, config: config, admin: pb.NewControllerClient(connectTo(t, server.Addresses()[0], ""))}
 }

@@ -7,10 +7,12 @@ package ctld
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -160,6 +162,9 @@ func (c *Config) settings() map[string]string {
 	if c.Listen != "" {
 		shown["GLEANER_LISTEN"] = c.Listen
 	}
+	if c.MungeSocket != "" {
+		shown["GLEANER_MUNGE"] = c.MungeSocket
+	}
 	return shown
 }
 
@@ -258,7 +263,12 @@ func (s *Server) listenRemote(name string) (net.Listener, *api.ServerCredentials
 	if err != nil {
 		return nil, nil, inUse(fmt.Errorf("listen on %s: %w", s.config.Listen, err), "listen")
 	}
-	return listener, api.Credentials(config), nil
+	accepted := api.Credentials(config)
+	if s.config.MungeSocket != "" {
+		config.ClientAuth = tls.VerifyClientCertIfGiven // who shows none needs a credential
+		accepted.AcceptMunge(s.config.MungeSocket, func(from netip.Addr) *state.Login { return s.cluster.View().Policy().MungeLoginOf(from) })
+	}
+	return listener, accepted, nil
 }
 
 // listenMetrics opens the address for Prometheus, if one is configured.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 )
 
 func manCommand() *option.Command {
@@ -229,7 +230,8 @@ func overviewPage() string {
 	p.variables("ENVIRONMENT", []option.Variable{
 		{Name: "GLEANER_CONTROLLER", Help: "where the controllers are, joined by commas: unix:///path or host:port"},
 		{Name: client.TimeoutVariable, Help: "for how many seconds a command looks for a controller that carries its request out (30; 5 for a question while none listens)"},
-		{Name: "GLEANER_TLS_DIR", Help: "the directory with ca.pem, cert.pem and key.pem for controllers on other hosts"},
+		{Name: "GLEANER_TLS_DIR", Help: "the directory with ca.pem, cert.pem and key.pem for controllers on other hosts; ca.pem is enough with munge"},
+		{Name: dial.EnvironmentMunge, Help: "the socket of munged, which says who asks where there is no cert.pem (/run/munge/munge.socket.2, if it is there)"},
 	})
 	return p.String()
 }

@@ -12,6 +12,7 @@
 #   debian.sh slurm      Slurm for make bench, in a separate folder
 #   debian.sh postgres   PostgreSQL for the tests of ctld/history, which start a server of
 #                        their own; no server is set up on this machine
+#   debian.sh munge      munged for the tests of proto/munge and ctld, which start their own
 set -euo pipefail
 
 cannot() { echo "setup: $*" >&2; exit 1; }
@@ -112,11 +113,17 @@ postgres)
 		install postgresql
 	fi
 	;;
+munge)
+	if [ ! -x /usr/sbin/munged ]; then
+		install munge
+		[ ! -d /run/systemd/system ] || as_root systemctl disable --now munge
+	fi
+	;;
 slurm)
 	shift
 	as_root "$(dirname "$0")/slurm.sh" "$@"
 	;;
 *)
-	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | postgres | slurm [FOLDER]]"
+	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | postgres | munge | slurm [FOLDER]]"
 	;;
 esac

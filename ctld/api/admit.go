@@ -82,8 +82,10 @@ func (s *core) countsFor(ctx context.Context, info *tap.Info) string {
 		from, trusted = shown.person, shown.uid == 0 || int(shown.uid) == os.Geteuid()
 	case tlsInfo:
 		from, trusted, host = shown.person, isNode(shown.TLSInfo), vouches(shown.TLSInfo)
+	case mungeInfo:
+		from = shown.person
 	case linkInfo:
-		from, trusted, host = boundedCaller(info.Header), first(info.Header, metadataTrusted) == "yes", vouchesThere(info.Header)
+		from, trusted, host = s.boundedCaller(info.Header), first(info.Header, metadataTrusted) == "yes", vouchesThere(info.Header)
 	}
 	switch {
 	case host != "" && saysUser(info.Header):
@@ -182,7 +184,7 @@ func isNode(info credentials.TLSInfo) bool {
 
 // boundedCaller is the user that another controller names, if that user has
 // bounds.
-func boundedCaller(md metadata.MD) string {
+func (s *core) boundedCaller(md metadata.MD) string {
 	kind, rest, _ := strings.Cut(first(md, metadataCaller), " ")
 	switch kind {
 	case "user":
@@ -192,6 +194,8 @@ func boundedCaller(md metadata.MD) string {
 		return "user " + rest
 	case "host":
 		return "host " + rest
+	case mungeProof:
+		return s.countsThere(md)
 	case "uid":
 		number, name, _ := strings.Cut(rest, " ")
 		uid, err := strconv.ParseUint(number, 10, 32)

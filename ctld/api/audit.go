@@ -150,6 +150,9 @@ func (s *core) auditWho(ctx context.Context, e *audit.Entry, about *note) {
 		uid := from.uid
 		e.UID, e.User, e.InsideJob = &uid, from.name(), from.owner != nil
 		e.VouchedBy = from.vouchedBy
+	case from.munge.IsValid(): // refused
+		uid := from.uid
+		e.UID, e.VouchedBy = &uid, mungeName(from.munge)
 	default:
 		e.Node = from.node
 	}

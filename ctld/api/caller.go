@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -36,9 +37,12 @@ type caller struct {
 	certificate bool
 	// node is set for a node's certificate, host for a login host's.
 	node, host string
-	// vouchedBy is the login host or node that says which of its users this is, as in
-	// "host login1"; "" = none.
+	// vouchedBy is the login host, node or address that says which of its users this is, as
+	// in "host login1" or "munge 10.1.0.7"; "" = none.
 	vouchedBy string
+	// munge is the address from which a credential of munge came that names uid; only
+	// byCredential makes a user of it.
+	munge netip.Addr
 	// controller is another controller that asks on its own behalf.
 	controller string
 	// serial is the serial number of the certificate, "" = the proof is none.
@@ -68,6 +72,8 @@ func (c *caller) String() string {
 		return "host " + c.host
 	case c.controller != "":
 		return "controller " + c.controller
+	case c.munge.IsValid():
+		return mungeName(c.munge) + " uid " + strconv.FormatUint(uint64(c.uid), 10)
 	}
 	return "uid " + strconv.FormatUint(uint64(c.uid), 10)
 }
@@ -90,6 +96,8 @@ func (s *core) connection(ctx context.Context) (*caller, error) {
 		return &caller{uid: info.uid, isUser: true, trusted: info.uid == 0 || int(info.uid) == os.Geteuid()}, nil
 	case tlsInfo:
 		return s.fromCertificate(info.TLSInfo)
+	case mungeInfo:
+		return &caller{uid: info.uid, munge: info.from}, nil
 	}
 	return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
 }
@@ -137,25 +145,23 @@ func (s *core) who(ctx context.Context) (*caller, error) {
 		return nil, err
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	if saysUser(md) || from.host != "" {
-		of, err := s.userOf(ctx, from, md)
-		if err == nil {
-			noteCaller(ctx, of)
+	of := from
+	switch {
+	case saysUser(md) || from.host != "":
+		of, err = s.userOf(ctx, from, md)
+	case len(md.Get(metadataJob)) > 0 || len(md.Get(metadataUID)) > 0:
+		if !from.trusted {
+			return nil, status.Error(codes.PermissionDenied, "only a node may speak for a job")
 		}
-		return of, err
+		of, err = s.vouched(ctx, from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
+	case from.munge.IsValid():
+		of, err = s.byCredential(ctx, from)
 	}
-	if len(md.Get(metadataJob)) == 0 && len(md.Get(metadataUID)) == 0 {
-		noteCaller(ctx, from)
-		return from, nil
+	if err != nil {
+		return nil, err
 	}
-	if !from.trusted {
-		return nil, status.Error(codes.PermissionDenied, "only a node may speak for a job")
-	}
-	inside, err := s.vouched(ctx, from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
-	if err == nil {
-		noteCaller(ctx, inside)
-	}
-	return inside, err
+	noteCaller(ctx, of)
+	return of, nil
 }
 
 func first(md metadata.MD, key string) string {

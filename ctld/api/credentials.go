@@ -24,8 +24,8 @@ const maxConnectionsPerUser = 512
 const maxHandshakes = 512
 
 // Credentials identify the other end: by the kernel on a unix socket, by a
-// certificate on anything else. tls may be nil when only unix sockets are
-// served.
+// certificate on anything else, or by munge (AcceptMunge). tls may be nil when only
+// unix sockets are served.
 func Credentials(tls *tls.Config) *ServerCredentials {
 	return &ServerCredentials{tls: tls}
 }
@@ -56,8 +56,9 @@ func (t tlsInfo) close() { _ = t.conn.Close() }
 // ServerCredentials identify the other end of each connection.
 type ServerCredentials struct {
 	tls        *tls.Config
-	open       places // connections by user
-	handshakes places // under way, all under one name
+	open       places     // connections by user
+	handshakes places     // under way, all under one name
+	munge      *mungeDoor // nil = certificates only
 
 	mu    sync.Mutex
 	shown map[net.Conn]*x509.Certificate // on connections that are open
@@ -104,6 +105,10 @@ func (c *ServerCredentials) handshake(conn net.Conn) (net.Conn, credentials.Auth
 	proof, ok := info.(credentials.TLSInfo)
 	if !ok {
 		return nil, nil, fmt.Errorf("TLS answered %T", info)
+	}
+	if len(proof.State.PeerCertificates) == 0 {
+		release() // who has a certificate does not wait for who has none
+		return c.withoutCertificate(conn, secured, &proof.State)
 	}
 	person := certified(proof)
 	counted, err := c.count(c.note(secured, proof), person)

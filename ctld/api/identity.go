@@ -23,7 +23,7 @@ import (
 // there, and the leader looks up who that is: one place decides which name is
 // which number, whichever controller was asked.
 const (
-	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME", "node NAME", "host NAME" or "controller NAME"
+	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME", "node NAME", "host NAME", "munge NUMBER ADDRESS" or "controller NAME"
 	metadataTrusted = "gleaner-trusted" // "yes": it may speak as a node
 	metadataSerial  = "gleaner-serial"  // of the certificate, "" = none
 	metadataFrom    = "gleaner-from"    // from where, for the audit log
@@ -94,6 +94,8 @@ func (c *caller) proof() string {
 		return "host " + c.host
 	case c.certificate:
 		return "user " + c.user
+	case c.munge.IsValid():
+		return mungeProof + " " + strconv.FormatUint(uint64(c.uid), 10) + " " + c.munge.String()
 	}
 	return "uid " + strconv.FormatUint(uint64(c.uid), 10) + " " + c.name()
 }
@@ -119,6 +121,12 @@ func (s *core) passedOn(md metadata.MD, by string) (*caller, error) {
 	case "user":
 		from.certificate = true
 		return from, s.named(from, pki.User, rest)
+	case mungeProof:
+		uid, address, ok := munged(rest)
+		if !ok {
+			return nil, status.Errorf(codes.Internal, "controller %s says %q asks, with a credential of munge", by, rest)
+		}
+		from.uid, from.munge, from.trusted = uid, address, false
 	case "controller":
 		if rest != by {
 			return nil, status.Errorf(codes.PermissionDenied, "controller %s says that controller %.60q asks", by, rest)

@@ -61,13 +61,20 @@ func (s *core) unvouched(of *caller, host string) string {
 		return "no [[login]] in cluster.toml lets it vouch for anybody: add one with hosts = \"" + host + "\", and gcontrol apply -f cluster.toml"
 	}
 	account, err := lookupUID(of.uid)
+	if err == nil && account.GetUser() != of.user {
+		return "on the controller's host this number is another user's: all hosts must have the same accounts"
+	}
+	return s.notTheirs(may, of, err)
+}
+
+// notTheirs says why a [[login]] does not cover a user; "" = it does. err is that of the
+// user's account.
+func (s *core) notTheirs(may *state.Login, of *caller, err error) string {
 	switch {
 	case isStranger(err):
 		return "the controller's host knows no user of this number: all hosts must have the same accounts"
 	case err != nil:
 		return err.Error()
-	case account.GetUser() != of.user:
-		return "on the controller's host this number is another user's: all hosts must have the same accounts"
 	}
 	if why := may.Problem(of.uid, of.user, s.hasRights(of)); why != "" {
 		return why + "; [[login]] of cluster.toml says whom it may vouch for"

@@ -35,7 +35,7 @@ type Entry struct {
 	User        string  `json:"user,omitempty"`
 	Node        string  `json:"node,omitempty"`
 	Certificate string  `json:"certificate,omitempty"` // "user NAME", "node NAME" or "host NAME"; none on a socket
-	VouchedBy   string  `json:"vouched_by,omitempty"`  // "host NAME" or "node NAME": its agent says who asks
+	VouchedBy   string  `json:"vouched_by,omitempty"`  // "host NAME" or "node NAME": its agent says who asks; "munge ADDRESS": a credential from there does
 	InsideJob   bool    `json:"inside_job,omitempty"`  // a job's supervisor vouched for it
 	From        string  `json:"from,omitempty"`        // "unix", or the address
 	Via         string  `json:"via,omitempty"`         // the controller that passed it on and vouched for the caller

@@ -71,6 +71,8 @@ type Policy struct {
 	topology []topologySwitch  // the switches with all nodes below each, leaves first
 	owners   map[string]string // of Owners: the account by node; nil = there are none
 	logins   map[string]*Login // of Logins: by host; nil = there are none
+	// mungeLogins are the networks of Logins.
+	mungeLogins []mungeLogin
 }
 
 // DefaultLeaseMarginS is enough to freeze a job, or to kill one that cannot

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -54,5 +55,52 @@ func TestLoginsAreChecked(t *testing.T) {
 	}
 	if gpu.MayCount(0) || (*Login)(nil).MayCount(1000) {
 		t.Error("a request counts for somebody whom the host may not speak for")
+	}
+}
+
+// TestMungeNetworks: an address is in one [[login]] at most, written in whatever way, and
+// what is no network is refused with its reason.
+func TestMungeNetworks(t *testing.T) {
+	munge := func(networks ...string) Login { return Login{Munge: networks} }
+	for why, logins := range map[string][]Login{
+		"addresses in common": {munge("10.1.0.0/16"), munge("10.1.2.3")}, "two ways in": {{Hosts: "a", Munge: []string{"10.0.0.1"}}},
+		`"login1" is no network`: {munge("login1")}, `"10.0.0.0/33" is no network`: {munge("10.0.0.0/33")}, `"fe80::1%eth0" is no network`: {munge("fe80::1%eth0")},
+		`"" is no network`: {munge("")}, `"::ffff:10.0.0.1" is no network`: {munge("::ffff:10.0.0.1")}, "too many": {munge(make([]string, maxMungeNets+1)...)},
+		"munge:10.0.0.1/32: min_uid": {{Munge: []string{"10.0.0.1"}, MinUID: 9, MaxUID: 8}},
+	} {
+		policy := DefaultPolicy()
+		policy.Logins = logins
+		if _, err := NormalizePolicy(policy); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v: %v, want %q", logins, err, why)
+		}
+	}
+	policy := DefaultPolicy()
+	policy.Logins = []Login{{Hosts: "login1"}, {Munge: []string{"10.1.9.9/16", "10.1.0.0/16", "10.2.0.1"}, MinUID: 2000}, munge("fd00::/8")}
+	normal, err := NormalizePolicy(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := PolicyMessage(normal)
+	again, err := NormalizePolicy(PolicyFromMessage(message))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Policy{normal, again} {
+		for address, minimum := range map[string]uint32{"10.1.255.255": 2000, "::ffff:10.1.0.1": 2000, "10.2.0.1": 2000, "fd12::1": 1000, "10.2.0.2": 0, "0.0.0.0": 0, "::1": 0, "127.0.0.1": 0} {
+			got := p.MungeLoginOf(netip.MustParseAddr(address))
+			if (got == nil) != (minimum == 0) || got != nil && got.MinUID != minimum {
+				t.Errorf("%s: %+v", address, got)
+			}
+		}
+		if p.MungeLoginOf(netip.Addr{}) != nil || p.LoginOf("") != nil || p.LoginOf("login1") == nil {
+			t.Error("no address, or no name, has a login")
+		}
+	}
+	var keys []string
+	for _, entry := range normal.LoginEntries() {
+		keys = append(keys, entry.GetKey())
+	}
+	if want := "Login[login1] Login[munge:10.1.0.0/16,10.2.0.1/32] Login[munge:fd00::/8]"; strings.Join(keys, " ") != want {
+		t.Errorf("shown as %q", keys)
 	}
 }

@@ -7,8 +7,9 @@
 // all costs a quarter of a second, not the time of a connection that is given
 // up: the next is dialled in parallel (RFC 8305). Two kinds of target exist: a
 // unix socket, over which the kernel tells the controller who calls, and
-// host:port over TCP, which is always mutual TLS with certificates from the
-// cluster's own authority. There is no third, unprotected kind. Renew replaces
+// host:port over TCP, which is always TLS with certificates from the
+// cluster's own authority: mutual, unless the host has munged say who calls, over the
+// same TLS. There is no unprotected kind. Renew replaces
 // a holder's own certificate in time. ListenUnix and PeerOf are the other end of a unix
 // socket.
 package dial
@@ -37,11 +38,12 @@ import (
 // DefaultTarget is where a controller listens on its own host.
 const DefaultTarget = "unix:///run/gleaner/gctld.sock"
 
-// Environment variables that say where the controllers are, and which
-// certificate to show them.
+// Environment variables that say where the controllers are, which certificate to show
+// them, and where munged speaks for users who have none.
 const (
 	EnvironmentController = "GLEANER_CONTROLLER"
 	EnvironmentTLSDir     = "GLEANER_TLS_DIR"
+	EnvironmentMunge      = "GLEANER_MUNGE_SOCKET"
 )
 
 // maxTargets bounds the list: a cluster has one, three or five controllers.
@@ -104,7 +106,8 @@ func Remote(targets []string) []string {
 
 // Dial returns a connection to the first target that answers. It contacts
 // nobody yet: the first call does. tlsDir holds ca.pem, cert.pem and key.pem
-// for targets over TCP; "" means that of TLSDir.
+// for targets over TCP; "" means that of TLSDir, where ca.pem is enough if this host has
+// munged.
 func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	addresses, needTLS, err := parseAll(targets)
 	if err != nil {
@@ -112,12 +115,7 @@ func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	}
 	creds := &transportCredentials{}
 	if needTLS {
-		if tlsDir == "" {
-			if tlsDir, err = TLSDir(); err != nil {
-				return nil, err
-			}
-		}
-		if creds.tls, err = loadTLS(tlsDir); err != nil {
+		if creds, err = credentialsIn(tlsDir); err != nil {
 			return nil, err
 		}
 	}

@@ -81,7 +81,7 @@ func TestRenew(t *testing.T) {
 		if renewed, err := Renew(dir, now, 0, never); renewed || err != nil {
 			t.Errorf("beside another: %v, %v", renewed, err)
 		}
-		if _, err := loadTLS(dir); err != nil {
+		if _, err := loadTLS(dir, true); err != nil {
 			t.Errorf("whoever is killed here leaves: %v", err)
 		}
 		return ask(request)
@@ -89,7 +89,7 @@ func TestRenew(t *testing.T) {
 	if !renewed || err != nil || bytes.Equal(present(), former) {
 		t.Fatalf("%v, %v", renewed, err)
 	}
-	if _, err := loadTLS(dir); err != nil {
+	if _, err := loadTLS(dir, true); err != nil {
 		t.Error(err)
 	}
 	if renewed, err := Renew(dir, now, 0, never); renewed || err != nil {

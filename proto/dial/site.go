@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -31,6 +32,9 @@ type siteConfig struct {
 	// TLSDir holds the certificate of each user for targets over TCP; it begins with ~/ if
 	// it lies in the user's home.
 	TLSDir string `toml:"tls_dir"`
+	// MungeSocket is where munged of this host listens, which says who asks where TLSDir has
+	// the authority's ca.pem and no certificate; "" = munge.DefaultSocket, if it is there.
+	MungeSocket string `toml:"munge_socket"`
 }
 
 // site is SiteFile, read once.
@@ -63,6 +67,9 @@ func (c *siteConfig) check() error {
 	if c.TLSDir != "" && !filepath.IsAbs(c.TLSDir) && !strings.HasPrefix(c.TLSDir, "~/") {
 		return fmt.Errorf("tls_dir = %.80q must be an absolute path, or begin with ~/ for a folder in the home of each user", c.TLSDir)
 	}
+	if c.MungeSocket != "" && !filepath.IsAbs(c.MungeSocket) {
+		return fmt.Errorf("munge_socket = %.80q must be an absolute path, as %s is", c.MungeSocket, munge.DefaultSocket)
+	}
 	return nil
 }
 
@@ -89,12 +96,31 @@ func TLSDir() (string, error) {
 	return config.tlsDir(), err
 }
 
+// MungeSocket is where munged of this host says who asks, for users without a certificate:
+// as the environment says, else as the host's configuration does, else where it usually is;
+// "" = nowhere.
+func MungeSocket() (string, error) {
+	if socket := os.Getenv(EnvironmentMunge); socket != "" {
+		return socket, nil
+	}
+	config, err := site()
+	if config.MungeSocket != "" || err != nil || !isSocket(munge.DefaultSocket) {
+		return config.MungeSocket, err
+	}
+	return munge.DefaultSocket, nil
+}
+
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() == fs.ModeSocket
+}
+
 // hereTargets are the sockets of this host: that of a controller first, which needs no
 // other host.
 func hereTargets(sockets ...string) []string {
 	var targets []string
 	for _, path := range sockets {
-		if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		if isSocket(path) {
 			targets = append(targets, "unix://"+path)
 		}
 	}

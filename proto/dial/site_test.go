@@ -34,6 +34,8 @@ func TestSite(t *testing.T) {
 		"controllers = \"c1:1\"":     ":1:",
 		"tls_dir = \"gleaner\"":      "absolute",
 		"tls_dir = \"~ann/gleaner\"": "absolute",
+		"munge_socket = \"munge\"":   "munge_socket",
+		"munge_sockt = \"/run/m\"":   "munge_socket",
 		"\x00":                       ":1:",
 	} {
 		if _, err := load(text); !errors.Is(err, ErrSite) || !strings.Contains(err.Error(), why) {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 )
 
 // ServerName is in every controller's certificate, and in no other that the
@@ -25,8 +28,34 @@ const ServerName = "gctld"
 // were given.
 var ErrTLSDir = errors.New("no certificate to show the controller")
 
-// loadTLS reads ca.pem, cert.pem and key.pem.
-func loadTLS(dir string) (*tls.Config, error) {
+// credentialsIn are what is in a directory; "" = in that of TLSDir, and munged says who asks
+// if there is no certificate. The daemons name their directory: none of them may pass for
+// the user as whom it runs.
+func credentialsIn(dir string) (*transportCredentials, error) {
+	c, err := &transportCredentials{}, error(nil)
+	if dir == "" {
+		if dir, err = TLSDir(); err != nil {
+			return nil, err
+		}
+		if c.munge, err = Munged(dir); err != nil {
+			return nil, err
+		}
+	}
+	c.tls, err = loadTLS(dir, c.munge == "")
+	return c, err
+}
+
+// Munged is the socket of munged, if that speaks for who has no certificate in a directory;
+// "" = it does not.
+func Munged(dir string) (socket string, err error) {
+	if _, err := os.Lstat(filepath.Join(dir, "cert.pem")); dir == "" || !errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return MungeSocket()
+}
+
+// loadTLS reads ca.pem, and if a certificate is to be shown cert.pem and key.pem.
+func loadTLS(dir string, show bool) (*tls.Config, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: set %s to the directory that \"gctld cert\" wrote, or use a unix socket", ErrTLSDir, EnvironmentTLSDir)
 	}
@@ -38,6 +67,10 @@ func loadTLS(dir string) (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(authority) {
 		return nil, fmt.Errorf("%w: %s holds no certificate", ErrTLSDir, filepath.Join(dir, "ca.pem"))
 	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: ServerName, RootCAs: pool}
+	if !show {
+		return config, nil
+	}
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: cert.pem and key.pem of %s: %w", ErrTLSDir, dir, err)
@@ -45,19 +78,15 @@ func loadTLS(dir string) (*tls.Config, error) {
 	if err := checkOwn(certificate.Leaf, pool); err != nil {
 		return nil, fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ServerName: ServerName,
-		RootCAs:    pool,
-		// The certificate is renewed while the connections continue: each new one
-		// shows what lies there then.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			if newer, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err == nil {
-				return &newer, nil
-			}
-			return &certificate, nil
-		},
-	}, nil
+	// The certificate is renewed while the connections continue: each new one
+	// shows what lies there then.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if newer, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err == nil {
+			return &newer, nil
+		}
+		return &certificate, nil
+	}
+	return config, nil
 }
 
 // checkOwn refuses a certificate that the controllers would refuse: what they
@@ -80,7 +109,8 @@ func checkOwn(leaf *x509.Certificate, authority *x509.CertPool) error {
 // transportCredentials picks by the kind of connection: a unix socket as it
 // is, anything else with TLS. One list of targets may hold both.
 type transportCredentials struct {
-	tls *tls.Config
+	tls   *tls.Config
+	munge string // socket of munged, which says who asks; "" = a certificate does
 }
 
 func (c *transportCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -90,7 +120,13 @@ func (c *transportCredentials) ClientHandshake(ctx context.Context, authority st
 	if c.tls == nil {
 		return nil, nil, ErrTLSDir
 	}
-	return credentials.NewTLS(c.tls).ClientHandshake(ctx, authority, conn)
+	secured, info, err := credentials.NewTLS(c.tls).ClientHandshake(ctx, authority, conn)
+	if proof, ok := info.(credentials.TLSInfo); ok && err == nil && c.munge != "" {
+		if err := munge.Show(ctx, secured, &proof.State, c.munge); err != nil {
+			return nil, nil, errors.Join(err, secured.Close())
+		}
+	}
+	return secured, info, err
 }
 
 func (c *transportCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -102,7 +138,7 @@ func (c *transportCredentials) Info() credentials.ProtocolInfo {
 }
 
 func (c *transportCredentials) Clone() credentials.TransportCredentials {
-	return &transportCredentials{tls: c.tls}
+	return &transportCredentials{tls: c.tls, munge: c.munge}
 }
 
 func (c *transportCredentials) OverrideServerName(string) error {

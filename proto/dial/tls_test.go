@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func writeBundle(t *testing.T, from, until time.Time) (dir string) {
 func TestOwnCertificate(t *testing.T) {
 	now, day := time.Now(), 24*time.Hour
 	good := writeBundle(t, now.Add(-day), now.Add(day))
-	if _, err := loadTLS(good); err != nil {
+	if _, err := loadTLS(good, true); err != nil {
 		t.Fatal(err)
 	}
 	foreign := writeBundle(t, now.Add(-day), now.Add(day))
@@ -70,8 +71,42 @@ func TestOwnCertificate(t *testing.T) {
 		"was good until": writeBundle(t, now.Add(-2*day), now.Add(-day)), "is good from": writeBundle(t, now.Add(day), now.Add(2*day)),
 		"was not issued by the authority": foreign, "cert.pem and key.pem of": damaged,
 	} {
-		if _, err := loadTLS(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+		if _, err := loadTLS(dir, true); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+}
+
+// TestMungeInstead: munged speaks for users who have no certificate, and for nobody else.
+func TestMungeInstead(t *testing.T) {
+	now, day := time.Now(), 24*time.Hour
+	dir := writeBundle(t, now.Add(-day), now.Add(day))
+	t.Setenv(EnvironmentTLSDir, dir)
+	t.Setenv(EnvironmentMunge, "/munged")
+	speaks := func(what, dir, munged, why string) {
+		t.Helper()
+		creds, err := credentialsIn(dir)
+		switch {
+		case why != "":
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case err != nil || creds.munge != munged || creds.tls == nil || creds.tls.ServerName != ServerName || (creds.tls.GetClientCertificate == nil) != (munged != ""):
+			t.Errorf("%s: %+v, %v", what, creds, err)
+		}
+	}
+	speaks("with a certificate", "", "", "")
+	if err := os.Remove(filepath.Join(dir, "cert.pem")); err != nil {
+		t.Fatal(err)
+	}
+	speaks("without one", "", "/munged", "")
+	speaks("a daemon without one", dir, "", "cert.pem")
+	if err := os.Symlink("nowhere", filepath.Join(dir, "cert.pem")); err != nil {
+		t.Fatal(err)
+	}
+	speaks("with one that cannot be read", "", "", "cert.pem")
+	if err := errors.Join(os.Remove(filepath.Join(dir, "cert.pem")), os.Remove(filepath.Join(dir, "ca.pem"))); err != nil {
+		t.Fatal(err)
+	}
+	speaks("without the authority", "", "", "ca.pem")
 }

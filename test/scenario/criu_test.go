@@ -2,12 +2,16 @@ package scenario
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"sync"
 )
 
 // conditions are what stories ask for in brackets.
-var conditions = map[string]func() bool{"criu": sync.OnceValue(criuWorks)}
+var conditions = map[string]func() bool{
+	"criu":   sync.OnceValue(criuWorks),
+	"munged": func() bool { _, err := os.Stat("/usr/sbin/munged"); return err == nil },
+}
 
 func condition(name string) (bool, error) {
 	is, known := conditions[name]

@@ -27,6 +27,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 )
 
 // ErrUnreachable is returned when no controller answered in time.
@@ -47,6 +48,8 @@ func (e *UnreachableError) Error() string {
 	switch {
 	case e.PerhapsDone && cause != stranger:
 		advice = "A controller can be reached, but none leads, or the one that does hangs: gcontrol ping shows what each of them says"
+	case strings.HasPrefix(cause, munge.RefusedWord):
+		return fmt.Sprintf("%v at %s\n%s", ErrUnreachable, format.Printable(strings.Join(e.Targets, ", ")), cause)
 	case cause == unix.EACCES.Error():
 		advice = "You may not open that socket: ask its owner, or set GLEANER_CONTROLLER, or --controller, to one that you may"
 	}
@@ -137,6 +140,9 @@ func Plain(err error) string {
 			return unconnected
 		}
 	case codes.Unavailable:
+		if why, _, refused := munge.Refusal(message); refused {
+			return format.Printable(munge.RefusedWord + why)
+		}
 		switch preface := strings.Contains(message, "preface"); {
 		case preface && strings.Contains(message, "use of closed network connection"): // by ourselves, tired of waiting
 			return unconnected

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 )
 
 // Variables, so that tests need not wait as long as users may have to.
@@ -155,6 +156,9 @@ func (l searchLimit) left(reached bool, started time.Time) time.Duration {
 // carry out what failed.
 func worthRepeating(err error) bool {
 	if permanent := (*backoff.PermanentError)(nil); errors.As(err, &permanent) {
+		return false
+	}
+	if _, final, _ := munge.Refusal(status.Convert(err).Message()); final {
 		return false
 	}
 	_, tooOften := ToldToWait(err)

@@ -282,3 +282,20 @@ func FuzzClusterFile(f *testing.F) {
 		}
 	})
 }
+
+// TestLoginsOfMunge: networks are a way in of their own, and what a [[login]] lacks is said.
+func TestLoginsOfMunge(t *testing.T) {
+	const partition = "[[partition]]\nname = \"main\"\ndefault = true\n"
+	policy, err := Parse([]byte(partition + "[[login]]\nhosts = \"login1\"\n[[login]]\nmunge = [\"10.1.0.0/16\", \"10.2.0.1\"]\nmin_uid = 2000\nusers = [\"ann\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := policy.GetLogins()[1]; strings.Join(got.GetMunge(), " ") != "10.1.0.0/16 10.2.0.1" || got.GetHosts() != "" || got.GetMinUid() != 2000 || got.GetUsers()[0] != "ann" {
+		t.Errorf("read as %v", got)
+	}
+	for text, why := range map[string]string{"min_uid = 5": "needs hosts", "munge = \"10.0.0.1\"": "munge", "mung = [\"10.0.0.1\"]": "munge"} {
+		if _, err := Parse([]byte(partition + "[[login]]\n" + text + "\n")); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

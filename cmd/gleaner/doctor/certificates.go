@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
+	"github.com/gleaner-hpc/gleaner/proto/munge"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -52,6 +54,23 @@ func checkBundle(dir, role, name string) []finding.Finding {
 			"chmod 600 "+filepath.Join(dir, "key.pem")+"; if somebody may have read it, get a new one: "+fix))
 	}
 	return found
+}
+
+// checkOwn looks at what proves to controllers on other hosts who a user is: a certificate,
+// or munged of this host where there is none.
+func checkOwn(ctx context.Context, dir string) []finding.Finding {
+	socket, err := dial.Munged(dir)
+	if err != nil || socket == "" {
+		return checkBundle(dir, userRole, "")
+	}
+	means := bundleMeans[userRole]
+	if _, err := readAuthority(filepath.Join(dir, "ca.pem")); err != nil {
+		return []finding.Finding{certificateTrouble("certificate in "+dir, err, means, "copy ca.pem of a folder that gctld cert wrote to "+dir)}
+	}
+	if err := munge.Try(ctx, socket); err != nil {
+		return []finding.Finding{finding.Bad("munge", err.Error(), means, "systemctl status munge; or get a certificate, on the first controller's host: gctld cert --user NAME --out ./NAME; copy that folder to "+dir)}
+	}
+	return []finding.Finding{finding.Good("munge", "munged answers at "+socket+", and speaks for users without a certificate in "+dir)}
 }
 
 // judgeLeaf looks at the holder's own certificate.

@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 const day = 24 * time.Hour
@@ -107,7 +109,25 @@ func TestBundle(t *testing.T) {
 	want(t, checkAuthority(joined, "c2"), "certificate in "+joined, finding.OK, "controller:c2")
 	want(t, checkAuthority(joined, "c3"), "certificate in "+joined, finding.Failed, "and this is controller c3", "gctld cert --controller c3")
 	dir := ours.bundle("user:ann", -day, 100*day)
-	want(t, checkBundle(dir, userRole, ""), "certificate in "+dir, finding.OK, "user:ann")
+	t.Setenv(dial.EnvironmentMunge, filepath.Join(t.TempDir(), "none"))
+	want(t, checkOwn(t.Context(), dir), "certificate in "+dir, finding.OK, "user:ann")
+	must(t, os.Remove(dir+"/cert.pem"))
+	want(t, checkOwn(t.Context(), dir), "munge", finding.Failed, "munged cannot be asked: nothing listens on", "gctld cert --user")
+	must(t, os.Remove(dir+"/ca.pem"))
+	want(t, checkOwn(t.Context(), dir), "certificate in "+dir, finding.Failed, "ca.pem: no such file")
+}
+
+// TestMungeInPlaceOfACertificate: a user without a certificate is told whether munged speaks
+// for them.
+func TestMungeInPlaceOfACertificate(t *testing.T) {
+	t.Setenv(dial.EnvironmentMunge, prototest.Munged(t, 1))
+	dir := newIssuer(t, 1000*day).bundle("user:ann", -day, 100*day)
+	must(t, os.Remove(dir+"/cert.pem"))
+	want(t, checkOwn(t.Context(), dir), "munge", finding.OK, "munged answers at")
+	got := (&diagnosis{}).contacts(examination{Targets: []string{"c1.lab:1"}, TLSDir: dir}, []*site{{role: userRole}})
+	if len(got) != 1 || got[0].tlsDir != "" {
+		t.Errorf("the controller is asked with a certificate that is not there: %+v", got)
+	}
 }
 
 func TestAuthority(t *testing.T) {

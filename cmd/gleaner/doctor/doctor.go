@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
@@ -106,7 +107,7 @@ func (r *diagnosis) hostChecks(o examination, sites []*site) []finding.Check {
 	}
 	for _, s := range sites {
 		if s.role == userRole && o.TLSDir != "" {
-			checks = append(checks, finding.Check{Name: "certificate in " + o.TLSDir, Run: func(context.Context) []finding.Finding { return checkBundle(o.TLSDir, userRole, "") }})
+			checks = append(checks, finding.Check{Name: "certificate in " + o.TLSDir, Run: func(ctx context.Context) []finding.Finding { return checkOwn(ctx, o.TLSDir) }})
 		}
 		checks = append(checks, s.daemonChecks()...)
 	}
@@ -149,8 +150,12 @@ func (r *diagnosis) contacts(o examination, sites []*site) (contacts []contact) 
 		if s.role != userRole {
 			continue
 		}
+		dir := o.TLSDir
+		if socket, _ := dial.Munged(dir); socket != "" {
+			dir = "" // as a user's commands do, which show no certificate then
+		}
 		for _, target := range o.Targets {
-			add(target, o.TLSDir)
+			add(target, dir)
 		}
 	}
 	return contacts

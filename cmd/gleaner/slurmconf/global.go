@@ -24,7 +24,7 @@ var counterparts = map[string]struct{ table, key, takes string }{
 // settled are keys that need no setting, and why.
 var settled = map[string]string{
 	"accountingstoragetype": "accounts are kept by the controllers", "accountingstoragehost": "accounts are kept by the controllers", "accountingstoreflags": "accounts are kept by the controllers",
-	"authtype": "the kernel, or a certificate, says who asks", "credtype": "the kernel, or a certificate, says who asks",
+	"authtype": "the kernel or a certificate says who asks, or munge with munge_socket in gctld.toml", "credtype": "the kernel, or a certificate, says who asks",
 	"cryptotype": "the kernel, or a certificate, says who asks", "mpidefault": "srun serves PMI-1 by default; Open MPI's programs start through mpirun",
 	"proctracktype": "each job has its own container and control groups", "taskplugin": "each job has its own container and control groups",
 	"jobacctgathertype": "each job has its own container and control groups", "selecttype": "CPUs, memory and GPUs are always counted", "selecttypeparameters": "CPUs, memory and GPUs are always counted",

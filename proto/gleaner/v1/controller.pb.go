@@ -3493,7 +3493,8 @@ func (x *Switch) GetSwitches() string {
 }
 
 // Login says for which users hosts vouch: who has an account there is who the host says,
-// as far as this allows. A host is in one Login at most; others vouch for nobody.
+// as far as this allows. A host is in one Login at most; others vouch for nobody. In the
+// place of hosts there may be networks, from which a credential of munge says who asks.
 type Login struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hosts         string                 `protobuf:"bytes,1,opt,name=hosts,proto3" json:"hosts,omitempty"`                  // host list of holders of certificates: login hosts, or nodes
@@ -3501,6 +3502,7 @@ type Login struct {
 	MaxUid        uint32                 `protobuf:"varint,3,opt,name=max_uid,json=maxUid,proto3" json:"max_uid,omitempty"` // 0 = 60000
 	Users         []string               `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`                  // login names; none = all with a number in the range
 	Privileged    []string               `protobuf:"bytes,5,rep,name=privileged,proto3" json:"privileged,omitempty"`        // of these also root, administrators and operators
+	Munge         []string               `protobuf:"bytes,6,rep,name=munge,proto3" json:"munge,omitempty"`                  // networks, as 10.1.0.0/16; none = certificates of hosts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3566,6 +3568,13 @@ func (x *Login) GetUsers() []string {
 func (x *Login) GetPrivileged() []string {
 	if x != nil {
 		return x.Privileged
+	}
+	return nil
+}
+
+func (x *Login) GetMunge() []string {
+	if x != nil {
+		return x.Munge
 	}
 	return nil
 }
@@ -4694,7 +4703,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06Switch\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1a\n" +
-	"\bswitches\x18\x03 \x01(\tR\bswitches\"\x85\x01\n" +
+	"\bswitches\x18\x03 \x01(\tR\bswitches\"\x9b\x01\n" +
 	"\x05Login\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\tR\x05hosts\x12\x17\n" +
 	"\amin_uid\x18\x02 \x01(\rR\x06minUid\x12\x17\n" +
@@ -4702,7 +4711,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05users\x18\x04 \x03(\tR\x05users\x12\x1e\n" +
 	"\n" +
 	"privileged\x18\x05 \x03(\tR\n" +
-	"privileged\"7\n" +
+	"privileged\x12\x14\n" +
+	"\x05munge\x18\x06 \x03(\tR\x05munge\"7\n" +
 	"\x05Owner\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"?\n" +
