@@ -158,6 +158,9 @@ type Run struct {
 	// Fills: it began in a hole, and makes room for what is planned on its nodes. See
 	// fill.go.
 	Fills bool `cbor:"560,keyasint,omitempty"`
+	// LimitTold are the parts of its time limit that are over and were noted: bits of
+	// spec.MailTypes. See mail_limits.go.
+	LimitTold uint32 `cbor:"700,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

@@ -21,10 +21,12 @@ type walker struct {
 	saves    bool // jobs are saved
 	owners   bool // nodes are reclaimed
 	stages   bool // files are staged
+	// mails is for what concerns mail, so that walks with and without it are alike.
+	mails *rand.Rand
 }
 
 func newWalker(seed int64) *walker {
-	return &walker{Rand: rand.New(rand.NewSource(seed)), boots: map[string]int{}}
+	return &walker{Rand: rand.New(rand.NewSource(seed)), boots: map[string]int{}, mails: rand.New(rand.NewSource(seed))}
 }
 
 func (w *walker) chance(percent int) bool { return w.Intn(100) < percent }
@@ -46,6 +48,9 @@ func (w *walker) next(v *View) Command {
 	}
 	if v.Index() == 13 {
 		return w.labs()
+	}
+	if waiting, _ := v.MailSize(); v.Index()%100 == 99 || waiting > 0 && v.Index()%50 == 49 {
+		return w.mail(v)
 	}
 	if w.chance(5) {
 		return w.accounts()
@@ -80,6 +85,7 @@ func (w *walker) next(v *View) Command {
 		if w.owners && w.chance(60) {
 			w.nameReservation(v, &command)
 		}
+		w.wantMail(&command)
 		return command
 	case n < 45:
 		return w.place(v)
@@ -336,6 +342,9 @@ func (w *walker) policy() Command {
 		policy.MaxJobCount, policy.MaxSubmitJobsPerUser = 250, 120
 		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
 		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
+	}
+	if w.mails.Intn(3) > 0 {
+		policy.Mail = &Mail{Program: "/usr/sbin/sendmail"}
 	}
 	return ApplyPolicy{Policy: policy}
 }
