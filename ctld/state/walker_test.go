@@ -21,12 +21,11 @@ type walker struct {
 	saves    bool // jobs are saved
 	owners   bool // nodes are reclaimed
 	stages   bool // files are staged
-	// mails is for what concerns mail, so that walks with and without it are alike.
-	mails *rand.Rand
+	mails    bool // somebody wants mail
 }
 
 func newWalker(seed int64) *walker {
-	return &walker{Rand: rand.New(rand.NewSource(seed)), boots: map[string]int{}, mails: rand.New(rand.NewSource(seed))}
+	return &walker{Rand: rand.New(rand.NewSource(seed)), boots: map[string]int{}}
 }
 
 func (w *walker) chance(percent int) bool { return w.Intn(100) < percent }
@@ -49,7 +48,7 @@ func (w *walker) next(v *View) Command {
 	if v.Index() == 13 {
 		return w.labs()
 	}
-	if waiting, _ := v.MailSize(); v.Index()%100 == 99 || waiting > 0 && v.Index()%50 == 49 {
+	if w.mails && w.chance(4) {
 		return w.mail(v)
 	}
 	if w.chance(5) {
@@ -85,7 +84,9 @@ func (w *walker) next(v *View) Command {
 		if w.owners && w.chance(60) {
 			w.nameReservation(v, &command)
 		}
-		w.wantMail(&command)
+		if w.mails && w.chance(60) {
+			command.Spec.MailTypes = uint32(w.Intn(int(spec.MailArrayTasks) << 1))
+		}
 		return command
 	case n < 45:
 		return w.place(v)
@@ -343,7 +344,7 @@ func (w *walker) policy() Command {
 		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
 		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
 	}
-	if w.mails.Intn(3) > 0 {
+	if w.mails && w.chance(80) {
 		policy.Mail = &Mail{Program: "/usr/sbin/sendmail"}
 	}
 	return ApplyPolicy{Policy: policy}
