@@ -35,6 +35,9 @@ func (b *bench) measure(ctx context.Context) {
 	case startsOnly:
 		b.startsAlone(ctx)
 		return
+	case historyOnly:
+		b.history(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
@@ -57,6 +60,7 @@ func (b *bench) measure(ctx context.Context) {
 		b.million(ctx, b.sides[0], round)
 	}
 	b.steps(ctx)
+	b.history(ctx)
 	b.cycles(ctx)
 	b.images(ctx)
 	b.saving(ctx)
@@ -76,6 +80,7 @@ const (
 	cycleOnly    = "cycle"
 	stepsOnly    = "steps"
 	startsOnly   = "starts"
+	historyOnly  = "history"
 )
 
 // severalControllers measures what has no counterpart on the other sides.
