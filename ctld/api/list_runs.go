@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,7 +16,7 @@ import (
 type History interface {
 	// Read calls use with runs in the order of their jobs, up to the position that it
 	// returns and not behind last.
-	Read(ctx context.Context, choice history.Choice, last state.Position, use func(*history.Past) error) (state.Position, error)
+	Read(ctx context.Context, choice history.Choice, last state.Position, use func(state.Position, *pb.PastRun) error) (state.Position, error)
 	// Copy returns rows behind a position, and up to where they are complete.
 	Copy(ctx context.Context, after state.Position) ([]history.Row, state.Position, error)
 }
@@ -25,7 +24,7 @@ type History interface {
 // noHistory is that of a controller without a database.
 type noHistory struct{}
 
-func (noHistory) Read(context.Context, history.Choice, state.Position, func(*history.Past) error) (state.Position, error) {
+func (noHistory) Read(context.Context, history.Choice, state.Position, func(state.Position, *pb.PastRun) error) (state.Position, error) {
 	return 0, history.ErrAway
 }
 
@@ -50,8 +49,7 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	}
 	defer leave()
 	view := s.cluster.View()
-	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.EncodedRuns{}}
-	list.chosen = f.chosenBy(request.GetFilter())
+	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.ListRunsResponse{}}
 	recent := list.live(s)
 	// The position is known only once the database was read, and its rows come in the
 	// middle of the others: those of the outbox are told apart by their positions.
@@ -63,22 +61,19 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	slices.SortStableFunc(recent, func(a, b recentRun) int {
 		return cmp.Or(cmp.Compare(a.run.Job.Id.Job, b.run.Job.Id.Job), cmp.Compare(a.at, b.at))
 	})
-	read := func(past *history.Past) error {
-		for len(recent) > 0 && recent[0].before(past.Job, past.At) {
+	read := func(at state.Position, run *pb.PastRun) error {
+		id := run.GetJob().GetId().GetJob()
+		for len(recent) > 0 && recent[0].before(id, at) {
 			if err := list.add(recent[0].run); err != nil {
 				return err
 			}
 			recent = recent[1:]
 		}
-		if len(recent) > 0 && recent[0].at == past.At { // in both
+		if len(recent) > 0 && recent[0].at == at { // in both
 			recent = recent[1:]
 		}
-		if list.asItIs(past) {
-			return list.addEncoded(past.Job, past.Run)
-		}
-		run, err := past.Decode()
-		if err != nil || !list.matches(run) {
-			return err
+		if !list.matches(run) {
+			return nil
 		}
 		return list.add(run)
 	}
@@ -121,12 +116,9 @@ type runList struct {
 	filter  *filter
 	may     *sight
 	stream  pb.Controller_ListRunsServer
-	message *pb.EncodedRuns // is on the wire what a ListRunsResponse is
-	room    []byte          // of the runs in it
-	// held is the last run, and heldJob its job: only the last one of a job is shown.
-	held    []byte
-	heldJob uint32
-	chosen  bool // the database has judged all that is asked for, apart from who asks
+	message *pb.ListRunsResponse
+	bytes   int
+	last    *pb.PastRun // held back: only the last run of a job is shown
 }
 
 // choice is what the database can look for itself.
@@ -144,20 +136,6 @@ func (l *runList) choice() history.Choice {
 		}
 	}
 	return choice
-}
-
-// asItIs reports whether a run of the database is shown, and as it is: nobody needs to
-// look into it.
-func (l *runList) asItIs(past *history.Past) bool {
-	return l.chosen && (l.may.all || l.may.isUser && l.may.uid == past.UID && !l.may.hides("jobs"))
-}
-
-// chosenBy reports whether the conditions of a database say all that a filter says. One
-// cannot hold every text.
-func (f *filter) chosenBy(message *pb.JobFilter) bool {
-	odd := func(text string) bool { return strings.ContainsAny(text, "\x00\uFFFD") }
-	return f.named == nil && f.jobNames == nil && f.qos == nil && f.reserved == nil && f.partitions == nil && f.nodes == nil && len(f.states) == 0 &&
-		!slices.ContainsFunc(message.GetUsers(), odd) && !slices.ContainsFunc(message.GetAccounts(), odd)
 }
 
 // live are the runs that are not over, if they are wanted.
@@ -276,52 +254,43 @@ func (l *runList) withheld(run *pb.PastRun) *pb.PastRun {
 
 // add puts a run into the answer.
 func (l *runList) add(run *pb.PastRun) error {
-	run = l.withheld(run)
-	raw, err := proto.Marshal(run)
-	if err != nil {
-		return err
-	}
-	return l.addEncoded(run.GetJob().GetId().GetJob(), raw)
-}
-
-// addEncoded does so with one that may be read as it is.
-func (l *runList) addEncoded(job uint32, run []byte) error {
 	if l.request.GetDuplicates() {
 		return l.put(run)
 	}
-	if len(l.held) > 0 && l.heldJob != job {
-		if err := l.put(l.held); err != nil {
-			return err
-		}
+	last := l.last
+	l.last = run
+	if last == nil || last.GetJob().GetId().GetJob() == run.GetJob().GetId().GetJob() {
+		return nil
 	}
-	l.held, l.heldJob = append(l.held[:0], run...), job
-	return nil
+	return l.put(last)
 }
 
-// put copies a run: it stays where it is only until the next one is read.
-func (l *runList) put(run []byte) error {
+func (l *runList) put(run *pb.PastRun) error {
+	run = l.withheld(run)
 	if !l.request.GetSteps() {
-		run = history.WithoutSteps(run)
+		run.Steps = nil
 	}
-	from := len(l.room)
-	l.room = append(l.room, run...)
-	l.message.Runs = append(l.message.Runs, l.room[from:len(l.room):len(l.room)])
-	if len(l.message.Runs) < maxJobsPerMessage && len(l.room) < maxBytesPerMessage {
+	l.message.Runs = append(l.message.Runs, run)
+	l.bytes += weight(run.GetJob())
+	for _, node := range run.GetSteps() {
+		l.bytes += proto.Size(node)
+	}
+	if len(l.message.Runs) < maxJobsPerMessage && l.bytes < maxBytesPerMessage {
 		return nil
 	}
 	return l.send()
 }
 
 func (l *runList) send() error {
-	err := l.stream.SendMsg(l.message)
-	l.message, l.room = &pb.EncodedRuns{}, make([]byte, 0, len(l.room)) // the sender may still read the other
+	err := l.stream.Send(l.message)
+	l.message, l.bytes = &pb.ListRunsResponse{}, 0
 	return err
 }
 
 // end sends what is left.
 func (l *runList) end() error {
-	if len(l.held) > 0 {
-		if err := l.put(l.held); err != nil {
+	if l.last != nil {
+		if err := l.put(l.last); err != nil {
 			return err
 		}
 	}

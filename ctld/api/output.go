@@ -125,12 +125,11 @@ func (s *Controller) lastRun(ctx context.Context, may *sight, id *pb.JobId) (*pb
 			last = job
 		}
 	}
-	through, err := s.options.History.Read(ctx, history.Choice{Jobs: []uint32{id.GetJob()}}, state.EndOf(may.view.Index()), func(past *history.Past) error {
-		run, err := past.Decode()
-		if err == nil && list.matches(run) {
+	through, err := s.options.History.Read(ctx, history.Choice{Jobs: []uint32{id.GetJob()}}, state.EndOf(may.view.Index()), func(_ state.Position, run *pb.PastRun) error {
+		if list.matches(run) {
 			take(run)
 		}
-		return err
+		return nil
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

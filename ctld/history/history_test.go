@@ -155,11 +155,7 @@ func endedRunsArrive(t *testing.T, url string) {
 	wants(t, k, c.View())
 
 	last, count := uint32(0), 0
-	through, err := k.Read(context.Background(), Choice{UIDs: []uint32{1001}, Accounts: []string{"a0", "a1"}}, ^state.Position(0)>>1, func(past *Past) error {
-		run, err := past.Decode()
-		if err != nil {
-			return err
-		}
+	through, err := k.Read(context.Background(), Choice{UIDs: []uint32{1001}, Accounts: []string{"a0", "a1"}}, ^state.Position(0)>>1, func(_ state.Position, run *pb.PastRun) error {
 		id := run.GetJob().GetId().GetJob()
 		if id <= last || run.GetJob().GetOwner().GetUid() != 1001 || run.GetJob().GetSpec().GetAccount() == "a2" || run.GetJob().GetState() != pb.JobState_JOB_STATE_CANCELLED {
 			t.Errorf("after job %d comes %v", last, run)
@@ -175,7 +171,7 @@ func endedRunsArrive(t *testing.T, url string) {
 		{}: 63, {SinceMS: 1}: 63, {UntilMS: 1}: 0, {SinceMS: 1 << 60}: 0,
 	} {
 		got := 0
-		if _, err := k.Read(context.Background(), *what, ^state.Position(0)>>1, func(*Past) error { got++; return nil }); err != nil || got != want {
+		if _, err := k.Read(context.Background(), *what, ^state.Position(0)>>1, func(state.Position, *pb.PastRun) error { got++; return nil }); err != nil || got != want {
 			t.Errorf("%+v: %d runs and %v, want %d", *what, got, err, want)
 		}
 	}
@@ -313,7 +309,7 @@ func TestTornPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func() error {
-		_, err := second.Read(context.Background(), Choice{}, second.Through(), func(*Past) error { return nil })
+		_, err := second.Read(context.Background(), Choice{}, second.Through(), func(state.Position, *pb.PastRun) error { return nil })
 		return err
 	}
 	from := second.others

@@ -248,7 +248,7 @@ func TestPostgresAway(t *testing.T) {
 
 	s.stop()
 	refuses("down")
-	if _, err := k.Read(context.Background(), Choice{}, k.Through(), func(*Past) error { return nil }); err == nil {
+	if _, err := k.Read(context.Background(), Choice{}, k.Through(), func(state.Position, *pb.PastRun) error { return nil }); err == nil {
 		t.Error("it was read while the server was down")
 	}
 	if err := s.start(); err != nil {
@@ -328,11 +328,7 @@ func TestPostgresTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	err = k.database.Read(context.Background(), Choice{Users: []string{"a\x00b"}, Accounts: []string{odd.Job.Spec.Account}}, 5, func(past *Past) error {
-		run, err := past.Decode()
-		if err != nil {
-			return err
-		}
+	err = k.database.Read(context.Background(), Choice{Users: []string{"a\x00b"}, Accounts: []string{odd.Job.Spec.Account}}, 5, func(_ state.Position, run *pb.PastRun) error {
 		found++
 		if !proto.Equal(run, odd) {
 			t.Errorf("%v", run)

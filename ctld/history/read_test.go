@@ -47,17 +47,13 @@ func TestReadGivesEachRunOnce(t *testing.T) {
 	read := func(ctx context.Context, stop func(seen int) error) (int, error) {
 		t.Helper()
 		seen := 0
-		err := database.Read(ctx, Choice{}, 1<<62, func(past *Past) error {
-			run, err := past.Decode()
-			if err != nil {
-				return err
-			}
+		err := database.Read(ctx, Choice{}, 1<<62, func(at state.Position, run *pb.PastRun) error {
 			want := new(pb.PastRun)
 			if err := proto.Unmarshal(rows[seen].Run, want); err != nil {
 				t.Fatal(err)
 			}
-			if past.At != rows[seen].At || !proto.Equal(run, want) {
-				t.Fatalf("run %d at %d is %v", seen, past.At, run.GetJob().GetId())
+			if at != rows[seen].At || !proto.Equal(run, want) {
+				t.Fatalf("run %d at %d is %v", seen, at, run.GetJob().GetId())
 			}
 			seen++
 			return stop(seen)

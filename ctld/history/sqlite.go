@@ -52,11 +52,6 @@ CREATE TABLE watermark (one INTEGER PRIMARY KEY CHECK (one = 1), through INTEGER
 INSERT INTO watermark VALUES (1, 0);
 `
 
-// readerKiB is what a reader may keep of the file, and again for what it sorts. With less,
-// the upper pages of the tables are read again for each run of a million, and a week of a
-// busy user is sorted on the disk.
-const readerKiB = 8 << 10
-
 // busyMS is how long SQLite itself waits for another process that has the file locked.
 const busyMS = 1000
 
@@ -81,7 +76,7 @@ func OpenSQLite(path string) (*SQLite, error) {
 	if err := d.prepare(); err != nil {
 		return nil, errors.Join(err, d.write.Close())
 	}
-	if d.read, err = open(path, fmt.Sprintf("_query_only=1&_cache_size=-%d", readerKiB)); err != nil {
+	if d.read, err = open(path, "_query_only=1&_cache_size=-512"); err != nil {
 		return nil, errors.Join(err, d.write.Close())
 	}
 	d.read.SetMaxOpenConns(maxReaders)

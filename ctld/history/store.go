@@ -30,7 +30,7 @@ type store interface {
 	// about a number of bytes.
 	After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error)
 	// Read is that of Keeper.
-	Read(ctx context.Context, choice Choice, through state.Position, use func(*Past) error) error
+	Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error
 	// Purge removes the oldest runs that ended before a time, at most so many, and
 	// returns how many. With an archive they are written there first, durably: a run
 	// may be there twice after a crash, and is never gone from both.
@@ -58,7 +58,7 @@ const schemaVersion = 1
 
 // maxReaders bounds the questions that are answered at once. The api bounds those of one
 // user.
-const maxReaders = 16
+const maxReaders = 32
 
 // columns are copies of what is in a run, for conditions and sums.
 type columns struct {
@@ -111,36 +111,20 @@ func some(rows *sql.Rows, bytes int) (found []Row, err error) {
 	return found, rows.Err()
 }
 
-// Past is a run as a database has it, while it is read.
-type Past struct {
-	At  state.Position
-	Job uint32
-	UID uint32
-	// Run is a pb.PastRun, which can be decoded. It is there until the next one is read.
-	Run []byte
-}
-
-// Decode makes the message.
-func (p *Past) Decode() (*pb.PastRun, error) {
-	run := new(pb.PastRun)
-	if err := proto.Unmarshal(p.Run, run); err != nil {
-		return nil, errors.Join(ErrDamaged, err)
-	}
-	return run, nil
-}
-
-// pass calls use with each run of a database, until one cannot be decoded.
-func pass(rows *sql.Rows, use func(*Past) error) error {
+// pass calls use with each run of a database.
+func pass(rows *sql.Rows, use func(state.Position, *pb.PastRun) error) error {
 	defer rows.Close()
-	var past Past
+	var raw sql.RawBytes
 	for rows.Next() {
-		if err := rows.Scan(&past.At, &past.Job, &past.UID, (*sql.RawBytes)(&past.Run)); err != nil {
+		var at state.Position
+		if err := rows.Scan(&at, &raw); err != nil {
 			return err
 		}
-		if !runShape.decodes(past.Run) {
-			return fmt.Errorf("%w: the run at position %d cannot be read", ErrDamaged, past.At)
+		run := new(pb.PastRun)
+		if err := proto.Unmarshal(raw, run); err != nil {
+			return errors.Join(ErrDamaged, err)
 		}
-		if err := use(&past); err != nil {
+		if err := use(at, run); err != nil {
 			return err
 		}
 	}

@@ -52,23 +52,14 @@ func List[Q proto.Message, M any](ctx context.Context, c *Client, method func(co
 			return time.AfterFunc(limit, func() { cancel(Silence(limit)) })
 		}
 		quiet := giveUpAfter(patience)
+		defer func() { quiet.Stop() }()
 		stream, err := method(ctx, request)
 		if err != nil {
-			quiet.Stop()
 			return CutOff(ctx, err)
 		}
-		gone := make(chan struct{})
-		defer close(gone)
-		answers := receive(stream, gone, func(err error) func() {
-			quiet.Stop()
-			if err == nil {
-				c.heard.Store(true)
-			}
-			return func() { quiet = giveUpAfter(SilenceTime) }
-		})
 		for begun := false; ; begun = true {
-			answer := <-answers
-			switch err := answer.err; {
+			message, err := stream.Recv()
+			switch {
 			case errors.Is(err, io.EOF):
 				return nil
 			case err != nil && begun && !restart():
@@ -76,43 +67,14 @@ func List[Q proto.Message, M any](ctx context.Context, c *Client, method func(co
 			case err != nil:
 				return CutOff(ctx, err)
 			}
-			if err := each(answer.message); err != nil {
+			c.heard.Store(true)
+			quiet.Stop()
+			quiet = giveUpAfter(SilenceTime)
+			if err := each(message); err != nil {
 				return backoff.Permanent(err)
 			}
 		}
 	})
-}
-
-// received is an answer of a stream, or why there is no other.
-type received[M any] struct {
-	message *M
-	err     error
-}
-
-// receiveAhead is how many answers are decoded while others are shown.
-const receiveAhead = 4
-
-// receive reads a stream to its end, or until its reader is gone. To read and decode a long
-// list takes as long as to show it: it is done beside that. heard is called with each result,
-// and what it returns before the next one is waited for.
-func receive[M any](stream grpc.ServerStreamingClient[M], gone <-chan struct{}, heard func(error) (next func())) <-chan received[M] {
-	answers := make(chan received[M], receiveAhead)
-	go func() {
-		for {
-			message, err := stream.Recv()
-			next := heard(err)
-			select {
-			case answers <- received[M]{message, err}:
-			case <-gone:
-				return
-			}
-			if err != nil {
-				return
-			}
-			next()
-		}
-	}()
-	return answers
 }
 
 // broken is the error of a list that was partly shown.
