@@ -38,7 +38,7 @@ func (a *applier) ApplyBatch(apply func()) {
 	view, changed := a.state.View(), a.changed
 	a.mu.Unlock()
 	a.loops.Changed(view, changed)
-	a.mail.Changed(view, changed)
+	a.mail.Changed(view)
 }
 
 // Apply implements replica.Machine. ApplyBatch calls it. Followers are told of

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // processes are the controllers of a cluster as processes of their own.
@@ -92,7 +95,7 @@ func (p *processes) leads(except ...string) (leader string) {
 
 // TestKilledLeaderLosesNothing kills the controller that leads again and again
 // while jobs are submitted: every number that was told is there afterwards,
-// once, and every job runs once.
+// once, every job runs once, and who wanted to hear of its end does.
 func TestKilledLeaderLosesNothing(t *testing.T) {
 	p := startProcesses(t)
 	var targets []string
@@ -108,6 +111,11 @@ func TestKilledLeaderLosesNothing(t *testing.T) {
 	node := newFakeNode(t, "n1", time.Millisecond)
 	defer keepConnectedTo(node, targets)()
 
+	mailed := os.Geteuid() == 0 // who may change the policy
+	if mailed {
+		p.sendMail()
+	}
+
 	const jobs, clients, kills = 300, 6, 4
 	client := pb.NewControllerClient(conn)
 	told := make(map[uint32]string)
@@ -116,7 +124,11 @@ func TestKilledLeaderLosesNothing(t *testing.T) {
 	for range clients {
 		group.Go(func() {
 			for range jobs / clients {
-				request := job()
+				request := job(func(r *pb.SubmitRequest) {
+					if mailed && rand.IntN(4) == 0 { // a user gets 100 mails in an hour
+						r.Spec.MailTypes, r.Spec.Name = uint32(spec.MailEnd), "told"
+					}
+				})
 				for {
 					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 					answer, err := client.Submit(ctx, request)
@@ -151,7 +163,11 @@ func TestKilledLeaderLosesNothing(t *testing.T) {
 		waitState(t, conn, id, pb.JobState_JOB_STATE_COMPLETED)
 	}
 	known := 0
+	var awaited []uint32
 	for _, job := range list(t, conn, all()) {
+		if job.GetSpec().GetName() == "told" {
+			awaited = append(awaited, job.GetId().GetJob())
+		}
 		if job.GetSpec().GetName() != "probe" {
 			known++
 		}
@@ -163,6 +179,58 @@ func TestKilledLeaderLosesNothing(t *testing.T) {
 		if begun != 1 {
 			t.Errorf("job %d was begun %d times", id, begun)
 		}
+	}
+	if mailed {
+		p.checkMail(awaited, kills)
+	}
+}
+
+// sendMail lets the cluster send mail.
+func (p *processes) sendMail() {
+	p.t.Helper()
+	program := filepath.Join(p.dir, "sendmail")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sed -n 's/^Subject: .*Job_id=\\([0-9]*\\) .*/\\1/p' >> "+p.mails()+"\n"), 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	client := p.client(p.leads())
+	config, err := client.ShowConfig(soon(p.t), &pb.ShowConfigRequest{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	config.GetPolicy().Mail = &pb.MailPolicy{Program: program}
+	if _, err := client.ApplyPolicy(soon(p.t), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// mails is the file with the numbers of the jobs that were told of.
+func (p *processes) mails() string { return filepath.Join(p.dir, "mails") }
+
+// checkMail waits until some jobs are told of, and counts the mails after so many changes
+// of leader.
+func (p *processes) checkMail(awaited []uint32, changes int) {
+	p.t.Helper()
+	const atOnce = 16 // mails of which the log does not know
+	mails, missing := 0, map[uint32]bool{}
+	p.eventually("all are told", func() bool {
+		text, _ := os.ReadFile(p.mails())
+		mails = 0
+		for _, id := range awaited {
+			missing[id] = true
+		}
+		for line := range strings.FieldsSeq(string(text)) {
+			id, err := strconv.ParseUint(line, 10, 32)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			mails++
+			delete(missing, uint32(id))
+		}
+		return len(missing) == 0
+	})
+	p.t.Logf("%d mails about %d jobs", mails, len(awaited))
+	if len(awaited) == 0 || mails > len(awaited)+changes*atOnce {
+		p.t.Errorf("%d mails about %d jobs", mails, len(awaited))
 	}
 }
 

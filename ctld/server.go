@@ -92,7 +92,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	s := &Server{config: config, log: log, cluster: newCluster(log), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
 	s.leader = leader.New(s.cluster, config.FenceCommand, log)
 	host, _ := os.Hostname()
-	s.mail = mail.New(s.cluster.View, host, log)
+	s.mail = mail.New(s.cluster, host, log)
 	if err := s.openPeer(name, existing); err != nil {
 		stop()
 		return nil, err
@@ -122,7 +122,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Authority: s.authority(), Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: s.historyProblems(auditProblems(s.audit, s.backups.problems)), History: s.history, Audit: s.audit, AuditRequired: config.Audit == AuditRequired})
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Authority: s.authority(), Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: mailProblems(s.mail, s.historyProblems(auditProblems(s.audit, s.backups.problems))), History: s.history, Audit: s.audit, AuditRequired: config.Audit == AuditRequired})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())

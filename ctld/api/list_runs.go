@@ -167,7 +167,7 @@ func (l *runList) live(s *Controller) []recentRun {
 }
 
 // fresh is a run of the outbox, if it matches.
-func (l *runList) fresh(stored *state.HistoryRun) *recentRun {
+func (l *runList) fresh(stored state.HistoryRun) *recentRun {
 	run := new(pb.PastRun)
 	if err := proto.Unmarshal(stored.Run, run); err != nil || run.GetEvent() != nil || !l.matches(run) {
 		return nil

@@ -65,7 +65,7 @@ func TestToServer(t *testing.T) {
 		subject: "Slurm Job_id=1 Name=ä\nBcc: all@example.org Ended", body: "first\n.\nlast\n"}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := one.send(ctx, "here", time.Unix(1_700_000_000, 0)); err != nil {
+	if err := one.send(ctx, "here"); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Join(<-got, "\n") + "\n"
@@ -89,7 +89,7 @@ func TestServerThatRefusesOrHangs(t *testing.T) {
 	one := letter{settings: state.Mail{Server: address}, to: []string{"nobody"}}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := one.send(ctx, "here", time.Now()); err == nil || !strings.Contains(err.Error(), "no nobody") {
+	if err := one.send(ctx, "here"); err == nil || !strings.Contains(err.Error(), "no nobody") {
 		t.Error(err)
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,7 +100,7 @@ func TestServerThatRefusesOrHangs(t *testing.T) {
 	one.settings.Server = silent.Addr().String()
 	short, cancelShort := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancelShort()
-	if err := one.send(short, "here", time.Now()); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := one.send(short, "here"); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -112,7 +112,7 @@ func TestByProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := letter{settings: state.Mail{Program: program, From: "boss@x.org"}, to: []string{"ada", "eve"}, subject: "s", body: "b\n"}
-	if err := one.send(context.Background(), "here", time.Now()); err != nil {
+	if err := one.send(context.Background(), "here"); err != nil {
 		t.Fatal(err)
 	}
 	text, _ := os.ReadFile(dir + "/mail")
@@ -123,7 +123,7 @@ func TestByProgram(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such user >&2\nexit 67\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := one.send(context.Background(), "here", time.Now()); err == nil || !strings.Contains(err.Error(), "no such user") {
+	if err := one.send(context.Background(), "here"); err == nil || !strings.Contains(err.Error(), "no such user") {
 		t.Error(err)
 	}
 }

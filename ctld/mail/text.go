@@ -2,7 +2,6 @@ package mail
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -11,20 +10,34 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// letter writes an event out.
-func (e *event) letter(view *state.View) letter {
-	settings := *view.Policy().Mail
-	owner := e.job.Owner().User
-	users, err := spec.ParseMailUsers(e.job.Spec.MailUser)
+// letter is one mail.
+type letter struct {
+	settings      state.Mail
+	to            []string
+	subject, body string
+	id            string // the same whenever the event is told again
+	timeMS        int64
+}
+
+// event is something to tell about a job, as it is written.
+type event struct{ *state.MailEvent }
+
+// write writes an event out.
+func write(of *state.MailEvent, policy *state.Policy) *letter {
+	settings, e := *policy.Mail, event{of}
+	users, err := spec.ParseMailUsers(e.To)
 	if err != nil { // none was named
-		users = []string{owner}
+		users = []string{e.User}
 	}
 	for i, user := range users {
 		if settings.Domain != "" && !strings.Contains(user, "@") {
 			users[i] = user + "@" + settings.Domain
 		}
 	}
-	return letter{settings: settings, user: owner, to: users, subject: e.subject(view), body: e.body(view)}
+	return &letter{
+		settings: settings, to: users, subject: e.subject(), body: e.body(policy.ClusterName),
+		id: fmt.Sprintf("gleaner.%d.%d.%d", e.At, e.Job, e.TimeMS), timeMS: e.TimeMS,
+	}
 }
 
 var happened = map[spec.MailTypes]string{
@@ -33,118 +46,108 @@ var happened = map[spec.MailTypes]string{
 	spec.MailTimeLimit80: "Reached 80% of time limit", spec.MailTimeLimit50: "Reached 50% of time limit",
 }
 
+func (e event) kind() spec.MailTypes { return spec.MailTypes(e.Kind) }
+
 // subject is Slurm's, word by word: filters of mail look for it.
-func (e *event) subject(view *state.View) string {
-	job, own := e.job, e.job.Own()
-	which := fmt.Sprintf("Job_id=%d", job.ID)
+func (e event) subject() string {
+	which := fmt.Sprintf("Job_id=%d", e.Job)
 	switch {
-	case e.array != nil:
-		which = fmt.Sprintf("Array Summary Job_id=%d_* (%d)", job.Array, job.ID)
-	case job.Array != 0 && job.HasTask:
-		which = fmt.Sprintf("Array Task Job_id=%d_%d (%d)", job.Array, job.Task, job.ID)
+	case e.Whole != nil:
+		which = fmt.Sprintf("Array Summary Job_id=%d_* (%d)", e.Array, e.Job)
+	case e.Array != 0 && e.HasTask:
+		which = fmt.Sprintf("Array Task Job_id=%d_%d (%d)", e.Array, e.Task, e.Job)
 	}
-	return fmt.Sprintf("Slurm %s Name=%s %s%s%s", which, plain(own.Name), happened[e.kind], e.span(view), e.term())
+	return fmt.Sprintf("Slurm %s Name=%s %s%s%s", which, plain(e.Name), happened[e.kind()], e.span(), e.term())
 }
 
 // span is how long the job waited, or ran.
-func (e *event) span(view *state.View) string {
-	run := e.job.Run
+func (e event) span() string {
 	switch {
-	case e.kind == spec.MailBegin && run != nil:
-		return ", Queued time " + clock(run.StartMS-e.job.SubmitMS)
-	case e.kind == spec.MailInvalidDepend, e.kind == spec.MailRequeue:
+	case e.kind() == spec.MailBegin && e.StartMS != 0:
+		return ", Queued time " + clock(e.StartMS-e.SubmitMS)
+	case e.kind() == spec.MailInvalidDepend, e.kind() == spec.MailRequeue:
 		return ""
 	}
-	return ", Run time " + clock(e.ranMS(view))
+	return ", Run time " + clock(e.ranMS())
 }
 
-func (e *event) ranMS(view *state.View) int64 {
-	run, end := e.job.Run, e.job.End
+func (e event) ranMS() int64 {
 	switch {
-	case run == nil:
+	case e.StartMS == 0:
 		return 0
-	case end != nil && end.EndMS != 0:
-		return end.EndMS - run.StartMS
+	case e.EndMS != 0:
+		return e.EndMS - e.StartMS
 	}
-	return view.TimeMS() - run.StartMS
+	return e.TimeMS - e.StartMS
 }
 
 // term is how it ended.
-func (e *event) term() string {
-	if e.kind != spec.MailEnd && e.kind != spec.MailFail {
+func (e event) term() string {
+	if e.kind() != spec.MailEnd && e.kind() != spec.MailFail {
 		return ""
 	}
-	if e.array == nil {
-		text := ", " + word(e.job.End.State)
-		if e.job.End.ExitSignal == 0 {
-			text += fmt.Sprintf(", ExitCode %d", e.job.End.ExitCode)
+	if e.Whole == nil {
+		text := ", " + word(e.State)
+		if e.ExitSignal == 0 {
+			text += fmt.Sprintf(", ExitCode %d", e.ExitCode)
 		}
 		return text
 	}
 	text := ", Mixed"
-	if len(e.array.states) == 1 {
-		text = ", " + word(e.job.End.State)
+	if len(e.Whole.States) == 1 {
+		text = ", " + word(e.State)
 	}
-	return fmt.Sprintf("%s, ExitCode [%d-%d]", text, e.array.codes[0], e.array.codes[1])
+	return fmt.Sprintf("%s, ExitCode [%d-%d]", text, e.Whole.LowCode, e.Whole.HighCode)
 }
 
 func word(s pb.JobState) string { return strings.TrimPrefix(s.String(), "JOB_STATE_") }
 
 // body says how the job went and what it used of what it had, in seff's lines.
-func (e *event) body(view *state.View) string {
-	job, owner, own := e.job, e.job.Owner(), e.job.Own()
+func (e event) body(cluster string) string {
 	var out strings.Builder
 	line := func(format string, arguments ...any) { fmt.Fprintf(&out, format+"\n", arguments...) }
-	line("Job ID: %d", job.ID)
-	if job.Array != 0 {
-		line("Array Job ID: %d", job.Array)
+	line("Job ID: %d", e.Job)
+	if e.Array != 0 {
+		line("Array Job ID: %d", e.Array)
 	}
-	line("Cluster: %s", plain(view.Policy().ClusterName))
-	line("User/Group: %s/%s", plain(owner.User), plain(owner.Group))
-	if e.array != nil && e.array.over > 0 {
-		var states []string
-		for s := range e.array.states {
-			states = append(states, word(s))
+	line("Cluster: %s", plain(cluster))
+	line("User/Group: %s/%s", plain(e.User), plain(e.Group))
+	over := e.EndMS != 0
+	if whole := e.Whole; whole != nil && whole.Over > 0 {
+		states := make([]string, len(whole.States))
+		for i, s := range whole.States {
+			states[i] = word(s)
 		}
-		slices.Sort(states)
-		line("State: %d tasks: %s (exit codes %d to %d)", e.array.over, strings.Join(states, ", "), e.array.codes[0], e.array.codes[1])
-	} else if job.End != nil && job.Phase == state.Finished {
-		line("State: %s (exit code %d)", word(job.End.State), job.End.ExitCode)
-		if job.End.Detail != "" {
-			line("Reason: %s", plain(job.End.Detail))
-		}
-	} else if job.Detail != "" {
-		line("Reason: %s", plain(job.Detail))
+		line("State: %d tasks: %s (exit codes %d to %d)", whole.Over, strings.Join(states, ", "), whole.LowCode, whole.HighCode)
+	} else if over {
+		line("State: %s (exit code %d)", word(e.State), e.ExitCode)
 	}
-	if job.Run != nil {
-		line("Nodes: %s", spec.FormatHostList(job.Nodes()))
+	if e.Why != "" && e.Whole == nil {
+		line("Reason: %s", plain(e.Why))
 	}
-	if job.Run != nil && job.Phase == state.Finished && e.array == nil {
-		e.efficiency(view, line)
+	if e.StartMS != 0 {
+		line("Nodes: %s", e.Nodes)
 	}
-	line("Work directory: %s", plain(own.WorkDirectory))
-	if job.Phase == state.Finished {
-		line("\ngeff %d says what to ask for next time, and gacct -j %d how each step went.", job.ID, job.ID)
+	if e.StartMS != 0 && over && e.Whole == nil {
+		e.efficiency(line)
+	}
+	line("Work directory: %s", plain(e.WorkDirectory))
+	if over {
+		line("\ngeff %d says what to ask for next time, and gacct -j %d how each step went.", e.Job, e.Job)
 	}
 	return out.String()
 }
 
 // efficiency is what the run used of what it had, as geff counts it.
-func (e *event) efficiency(view *state.View, line func(string, ...any)) {
-	var cores, memory uint64
-	for i := range e.job.Run.Allocs {
-		cores += uint64(len(e.job.Run.Allocs[i].CPUs))
-		memory = max(memory, e.job.Run.Allocs[i].MemoryBytes)
-	}
-	wallMS := max(e.ranMS(view), 0)
-	end := e.job.End
-	cpuMS, coreMS := int64(end.CPUNS/1e6), wallMS*int64(cores)
-	line("Cores: %d", cores)
+func (e event) efficiency(line func(string, ...any)) {
+	wallMS := max(e.ranMS(), 0)
+	cpuMS, coreMS := int64(e.CPUNS/1e6), wallMS*int64(e.Cores)
+	line("Cores: %d", e.Cores)
 	line("CPU Utilized: %s", clock(cpuMS))
 	line("CPU Efficiency: %s of %s core-walltime", percent(uint64(cpuMS), uint64(coreMS)), clock(coreMS))
 	line("Job Wall-clock time: %s", clock(wallMS))
-	line("Memory Utilized: %.2f MB", float64(end.PeakMemoryBytes)/(1<<20))
-	line("Memory Efficiency: %s of %.2f MB", percent(end.PeakMemoryBytes, memory), float64(memory)/(1<<20))
+	line("Memory Utilized: %.2f MB", float64(e.PeakMemoryBytes)/(1<<20))
+	line("Memory Efficiency: %s of %.2f MB", percent(e.PeakMemoryBytes, e.MemoryBytes), float64(e.MemoryBytes)/(1<<20))
 }
 
 func percent(part, whole uint64) string {

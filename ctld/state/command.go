@@ -65,7 +65,9 @@ const (
 
 	KindNodeLeaves Kind = 420
 
-	KindTrimHistory Kind = 700
+	KindTrimHistory    Kind = 700
+	KindTrimMail       Kind = 701
+	KindNoteTimeLimits Kind = 702
 
 	KindTopJobs Kind = 900
 )
@@ -145,7 +147,9 @@ var commands = map[Kind]commandRow{
 
 	KindNodeLeaves: {"NodeLeaves", decodeInto[NodeLeaves]},
 
-	KindTrimHistory: {"TrimHistory", decodeInto[TrimHistory]},
+	KindTrimHistory:    {"TrimHistory", decodeInto[TrimHistory]},
+	KindTrimMail:       {"TrimMail", decodeInto[TrimMail]},
+	KindNoteTimeLimits: {"NoteTimeLimits", decodeInto[NoteTimeLimits]},
 
 	KindTopJobs: {"TopJobs", decodeInto[TopJobs]},
 }

@@ -89,17 +89,15 @@ func TestHistoryIsBounded(t *testing.T) {
 	run := HistoryRun{Run: make([]byte, 1<<20)} // all share it
 	for s.index = 1; s.index <= 300; s.index++ {
 		run.At = Position(s.index << positionBits)
-		s.addHistory(run)
-		if s.outbox.bytes > MaxHistoryBytes {
-			s.boundHistory()
-		}
+		s.outbox.add(run)
+		s.outbox.bound(MaxHistoryBytes)
 	}
 	s.index, s.view = 320, nil // a multiple of 64: all of it is looked at
 	runs, size, lost := s.View().HistorySize()
 	if lost == 0 || uint64(runs)+lost != 300 || size > MaxHistoryBytes || s.outbox.trimmed.Index() != lost {
 		t.Errorf("%d runs of %d bytes, %d lost, trimmed at %d", runs, size, lost, s.outbox.trimmed.Index())
 	}
-	if err := s.checkHistory(); err != nil {
+	if err := s.outbox.check("history", s.index, MaxHistoryBytes); err != nil {
 		t.Error(err)
 	}
 }

@@ -161,6 +161,9 @@ type Run struct {
 	// Between are the addresses of the network between its nodes; nil = it has none, or those
 	// of the image that it resumes from: see Job.between.
 	Between *GangRange `cbor:"720,keyasint,omitempty"`
+	// LimitTold are the parts of its time limit that are over and were noted: bits of
+	// spec.MailTypes. See mail_limits.go.
+	LimitTold uint32 `cbor:"700,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

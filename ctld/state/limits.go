@@ -69,6 +69,12 @@ const (
 	// MaxHistoryBytes bounds the runs that wait for the databases of history, which
 	// are kept in memory and in each snapshot: some 500,000 runs.
 	MaxHistoryBytes = 256 << 20
+	// MaxMailBytes, MaxUserMails and MailKeptMS bound the mails that wait to be handed
+	// over: who had a hundred mails waits for none, and a mail about a job that ended
+	// days ago helps nobody.
+	MaxMailBytes = 16 << 20
+	MaxUserMails = 100
+	MailKeptMS   = 3 * 24 * 3600 * 1000
 	// MaxSteps bounds the steps that one allocation tells of, and MaxStepsBytes those of
 	// a run, on all its nodes: 256 KiB are some 5,000.
 	MaxSteps      = 1_000

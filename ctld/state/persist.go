@@ -45,6 +45,8 @@ const (
 
 	frameEndedRuns frameKind = 58
 	frameHistory   frameKind = 70
+	frameMail      frameKind = 71
+	frameArrayMail frameKind = 72
 )
 
 var frameNames = map[frameKind]string{
@@ -52,7 +54,7 @@ var frameNames = map[frameKind]string{
 	frameSpec: "spec", frameJob: "job", frameRemembered: "remembered request", frameTrailer: "trailer",
 	frameQOS: "QOS", frameAccount: "account", frameUser: "user", frameAssociation: "association",
 	frameCertificate: "certificate", frameOwnerDay: "record of an owner", frameReservation: "reservation",
-	frameEndedRuns: "ended runs", frameHistory: "history",
+	frameEndedRuns: "ended runs", frameHistory: "history", frameMail: "mail", frameArrayMail: "array for mail",
 }
 
 // maxFrameBytes bounds one record: the largest are blobs and jobs on all nodes.
@@ -131,7 +133,12 @@ func (t *tables) Persist(w io.Writer) error {
 		out.frame(frameReservation, r)
 	}
 	t.persistEndedRuns(func(record *endedRunsRecord) { out.frame(frameEndedRuns, record) })
-	t.persistHistory(func(record *historyRecord) { out.frame(frameHistory, record) })
+	t.outbox.persist(func(record *outboxRecord[HistoryRun]) { out.frame(frameHistory, record) })
+	t.mails.persist(func(record *outboxRecord[*MailEvent]) { out.frame(frameMail, record) })
+	t.arrayMails.Scan(func(_ uint32, whole *ArrayMail) bool {
+		out.frame(frameArrayMail, whole)
+		return true
+	})
 	written := newNumbers()
 	for job := range t.Jobs(0) {
 		out.job(job, written)

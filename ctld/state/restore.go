@@ -47,7 +47,7 @@ func Restore(r io.Reader) (*State, error) {
 // number come in any. An unknown kind is refused when it is read.
 var frameOrder = map[frameKind]int{
 	frameHeader: 1, framePolicy: 2, frameNode: 3,
-	frameQOS: 4, frameAccount: 5, frameUser: 6, frameAssociation: 7, frameCertificate: 7, frameOwnerDay: 7, frameReservation: 7, frameEndedRuns: 7, frameHistory: 7,
+	frameQOS: 4, frameAccount: 5, frameUser: 6, frameAssociation: 7, frameCertificate: 7, frameOwnerDay: 7, frameReservation: 7, frameEndedRuns: 7, frameHistory: 7, frameMail: 7, frameArrayMail: 7,
 	frameOwner: 8, frameBlob: 8, frameSpec: 8, frameJob: 8,
 	frameRemembered: 9, frameTrailer: 10,
 }
@@ -96,7 +96,11 @@ func (s *restoring) restoreFrame(kind frameKind, body []byte) error {
 	case frameEndedRuns:
 		return decodeThen(body, s.restoreEndedRuns)
 	case frameHistory:
-		return decodeThen(body, s.restoreHistory)
+		return decodeThen(body, func(record *outboxRecord[HistoryRun]) error { return s.outbox.restore(record, s.index) })
+	case frameMail:
+		return decodeThen(body, s.restoreMail)
+	case frameArrayMail:
+		return decodeThen(body, s.restoreArrayMail)
 	default:
 		return fmt.Errorf("%w: kind %d", ErrUnknownCommand, kind)
 	}

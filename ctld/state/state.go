@@ -12,6 +12,7 @@ type State struct {
 	shared   shared
 	requests requestIndex
 	runKinds map[RunKind]*countedRunKind // of the ended runs
+	mailsOf  map[uint32]uint32           // uid -> events that wait to be told; nil in a trial
 	// counts are of waiting and running jobs, for limits; nil until a command
 	// needs them.
 	counts  *limitCounts
@@ -33,7 +34,7 @@ func New() *State {
 }
 
 func empty() *State {
-	return &State{tables: emptyTables(), shared: newShared(), requests: newRequestIndex(), runKinds: map[RunKind]*countedRunKind{}}
+	return &State{tables: emptyTables(), shared: newShared(), requests: newRequestIndex(), runKinds: map[RunKind]*countedRunKind{}, mailsOf: map[uint32]uint32{}}
 }
 
 // Apply applies one committed log entry. Entries must come in the order of the
@@ -82,7 +83,7 @@ func (s *State) View() *View {
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
 func (s *State) Check() error {
-	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns(), s.checkHistory())
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns(), s.outbox.check("history", s.index, MaxHistoryBytes), s.checkMail())
 }
 
 // changes collects what one command touched.

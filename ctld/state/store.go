@@ -28,6 +28,7 @@ func (s *State) putJob(job *Job) {
 	}
 	s.replaceJob(old, job)
 	s.noteMove(old, job)
+	s.noteMail(old, job)
 }
 
 // replaceJob stores a record; old is the one before it, nil for a new one. The

@@ -39,7 +39,11 @@ type tables struct {
 	// adds at the end and removes from the front, as with remembered.
 	endedRuns []EndedRun
 	// outbox are the runs for the databases of history.
-	outbox outbox
+	outbox outbox[HistoryRun]
+	// mails are the events for the mails about jobs, and arrayMails what is known of
+	// arrays of which one mail tells.
+	mails      outbox[*MailEvent]
+	arrayMails *btree.Map[uint32, *ArrayMail]
 
 	// Indices over jobs.
 	active       uint32                       // how many of the live ones hold nodes
@@ -118,6 +122,7 @@ func emptyTables() tables {
 		habits:       new(btree.Map[string, struct{}]),
 		ownerDays:    new(btree.Map[string, *OwnerDay]),
 		reservations: new(btree.Map[string, *Reservation]),
+		arrayMails:   new(btree.Map[uint32, *ArrayMail]),
 	}
 }
 
@@ -148,6 +153,7 @@ func (t *tables) copy() tables {
 	c.habits = t.habits.Copy()
 	c.ownerDays = t.ownerDays.Copy()
 	c.reservations = t.reservations.Copy()
+	c.arrayMails = t.arrayMails.Copy()
 	return c
 }
 

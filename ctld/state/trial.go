@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // This file tries commands without applying them: it answers what would be if one came.
 
 // trialSlots is how many shapes a tried command may add.
@@ -11,6 +13,8 @@ const trialSlots = 4
 func (v *View) Try(command Command, nowMS int64, jobs ...*Job) (*View, Result) {
 	s := &State{tables: v.tables.copy(), shared: newShared(), requests: newRequestIndex()}
 	s.timeMS = max(s.timeMS, nowMS)
+	// The elements behind those that a View sees belong to the State.
+	s.outbox.records, s.endedRuns = slices.Clip(s.outbox.records), slices.Clip(s.endedRuns)
 	for slot := range uint32(trialSlots) {
 		s.shared.slots = append(s.shared.slots, v.shapeSlots+trialSlots-1-slot)
 	}

@@ -9,5 +9,5 @@ type TrimHistory struct {
 func (TrimHistory) kind() Kind { return KindTrimHistory }
 
 func (c TrimHistory) apply(s *State, _ *Result) {
-	s.dropHistory(s.outbox.firstAfter(c.Through))
+	s.outbox.drop(s.outbox.firstAfter(c.Through))
 }

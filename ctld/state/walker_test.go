@@ -21,6 +21,7 @@ type walker struct {
 	saves    bool // jobs are saved
 	owners   bool // nodes are reclaimed
 	stages   bool // files are staged
+	mails    bool // somebody wants mail
 }
 
 func newWalker(seed int64) *walker {
@@ -46,6 +47,9 @@ func (w *walker) next(v *View) Command {
 	}
 	if v.Index() == 13 {
 		return w.labs()
+	}
+	if w.mails && w.chance(4) {
+		return w.mail(v)
 	}
 	if w.chance(5) {
 		return w.accounts()
@@ -79,6 +83,9 @@ func (w *walker) next(v *View) Command {
 		}
 		if w.owners && w.chance(60) {
 			w.nameReservation(v, &command)
+		}
+		if w.mails && w.chance(60) {
+			command.Spec.MailTypes = uint32(w.Intn(int(spec.MailArrayTasks) << 1))
 		}
 		return command
 	case n < 45:
@@ -339,6 +346,9 @@ func (w *walker) policy() Command {
 		policy.MaxJobCount, policy.MaxSubmitJobsPerUser = 250, 120
 		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
 		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
+	}
+	if w.mails && w.chance(80) {
+		policy.Mail = &Mail{Program: "/usr/sbin/sendmail"}
 	}
 	return ApplyPolicy{Policy: policy}
 }

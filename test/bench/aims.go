@@ -71,7 +71,7 @@ func (t *table) aims() []aim {
 		below("the image of a job that has not changed writes under 5 %", "%", 5, imageWritten),
 		within("a snapshot holds up submissions for at most 200 ms", 200, snapshotStall, 1),
 		t.privateAim(),
-	}, slices.Concat(t.networkAims(), t.stepAims(), t.cycleAims(), t.savingAims(), t.reclaimAims())...)
+	}, slices.Concat(t.networkAims(), t.stepAims(), t.historyAims(), t.cycleAims(), t.savingAims(), t.reclaimAims())...)
 }
 
 // threeAim says beside what three controllers take how much of one peer's entries three peers

@@ -52,7 +52,7 @@ type scripts struct {
 const stampFile = "stamp"
 
 func newBench(o options, s sizes) (_ *bench, err error) {
-	for _, name := range []string{"gctld", "gnoded", "ginit", "gsubmit", "gqueue", "ginfo", "gcontrol", "grun", "gacctmgr", "greclaim", "grelease"} {
+	for _, name := range []string{"gctld", "gnoded", "ginit", "gsubmit", "gqueue", "ginfo", "gcontrol", "grun", "gacctmgr", "greclaim", "grelease", "gacct"} {
 		if _, err := os.Stat(filepath.Join(o.binaries, name)); err != nil {
 			return nil, fmt.Errorf("%w: make build makes it", err)
 		}
@@ -75,6 +75,8 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		b.table.rows = startRows()
 	case networkOnly:
 		b.table.rows = networkRows()
+	case historyOnly:
+		b.table.rows = historyRows(s)
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err

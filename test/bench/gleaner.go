@@ -53,7 +53,7 @@ log_level = "warn"
 
 var gleanerPrograms = map[verb]string{
 	submitVerb: "gsubmit", queueVerb: "gqueue", infoVerb: "ginfo", controlVerb: "gcontrol",
-	accountVerb: "gacctmgr", reclaimVerb: "greclaim", releaseVerb: "grelease",
+	accountVerb: "gacctmgr", reclaimVerb: "greclaim", releaseVerb: "grelease", historyVerb: "gacct",
 }
 
 // site is what differs between clusters.

@@ -59,7 +59,7 @@ func command(words []string) error {
 	flags.StringVar(&o.disk, "disk", "/var/tmp", "`folder` on the disk to measure on")
 	flags.StringVar(&o.markdown, "markdown", "", "`file` for the report as Markdown")
 	flags.StringVar(&o.json, "json", "", "`file` for all figures as JSON")
-	flags.StringVar(&o.only, "only", "", "failover, images, saving, reclaim, cycle, steps, starts or network: measure nothing else")
+	flags.StringVar(&o.only, "only", "", "failover, images, saving, reclaim, cycle, steps, starts, network or history: measure nothing else")
 	if err := flags.Parse(words); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func command(words []string) error {
 
 // measureAll measures, prints, and removes what it made.
 func measureAll(ctx context.Context, o options) (err error) {
-	if alone := []string{failoverOnly, imagesOnly, savingOnly, reclaimOnly, cycleOnly, stepsOnly, startsOnly, networkOnly}; o.only != "" && !slices.Contains(alone, o.only) {
+	if alone := []string{failoverOnly, imagesOnly, savingOnly, reclaimOnly, cycleOnly, stepsOnly, startsOnly, networkOnly, historyOnly}; o.only != "" && !slices.Contains(alone, o.only) {
 		return fmt.Errorf("--only=%s: %s are what can be measured by themselves", o.only, strings.Join(alone, ", "))
 	}
 	s, ok := plans[o.size]

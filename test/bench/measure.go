@@ -38,6 +38,9 @@ func (b *bench) measure(ctx context.Context) {
 	case startsOnly:
 		b.startsAlone(ctx)
 		return
+	case historyOnly:
+		b.history(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
@@ -61,6 +64,7 @@ func (b *bench) measure(ctx context.Context) {
 	}
 	b.networks(ctx)
 	b.steps(ctx)
+	b.history(ctx)
 	b.cycles(ctx)
 	b.images(ctx)
 	b.saving(ctx)
@@ -81,6 +85,7 @@ const (
 	stepsOnly    = "steps"
 	startsOnly   = "starts"
 	networkOnly  = "network"
+	historyOnly  = "history"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

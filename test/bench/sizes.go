@@ -36,6 +36,8 @@ type sizes struct {
 	savedMiB      []int // memory of those
 	stepRounds    int   // of jobs with many steps
 	steps         int   // that one has
+	pastRuns      int   // that are over
+	pastRounds    int   // of looks at those of a week
 	cycleRounds   int   // of scheduling cycles
 	cycleNodes    int   // that are full
 	cycleJobs     int   // that wait
@@ -53,7 +55,7 @@ var plans = map[string]sizes{
 		memoryRounds: 1, few: 500, many: 2000, manyRounds: 1, lists: 2, records: 10, loaders: 8, crowd: 16, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 1, kills: 2, restarts: 1, imageRounds: 1, imageMiB: 32,
 		freezes: 3, frozenMiB: []int{10}, savedRounds: 1, savedMiB: []int{50},
-		stepRounds: 1, steps: 20,
+		stepRounds: 1, steps: 20, pastRuns: 20_000, pastRounds: 2,
 		cycleRounds: 1, cycleNodes: 50, cycleJobs: 500,
 		reclaimRounds: 1, reclaimedMiB: []int{50}, elsewhereS: 3,
 		networkRounds: 1, networkMS: 100,
@@ -63,7 +65,7 @@ var plans = map[string]sizes{
 		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 3, kills: 20, restarts: 3, imageRounds: 3, imageMiB: 1024,
 		freezes: 100, frozenMiB: []int{10, 1000}, savedRounds: 3, savedMiB: []int{100, 1000},
-		stepRounds: 1, steps: 1000,
+		stepRounds: 1, steps: 1000, pastRuns: 1_000_000, pastRounds: 20,
 		cycleRounds: 1, cycleNodes: 1000, cycleJobs: 10_000,
 		reclaimRounds: 3, reclaimedMiB: []int{100, 1000}, elsewhereS: 15,
 		networkRounds: 3, networkMS: 1000,
@@ -73,7 +75,7 @@ var plans = map[string]sizes{
 		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 5, kills: 20, restarts: 5, imageRounds: 5, imageMiB: 1024,
 		freezes: 100, frozenMiB: []int{10, 100, 1000}, savedRounds: 5, savedMiB: []int{100, 1000, 4000},
-		stepRounds: 3, steps: 1000,
+		stepRounds: 3, steps: 1000, pastRuns: 1_000_000, pastRounds: 50,
 		cycleRounds: 3, cycleNodes: 1000, cycleJobs: 10_000,
 		reclaimRounds: 5, reclaimedMiB: []int{100, 1000}, elsewhereS: 20,
 		networkRounds: 5, networkMS: 3000,
@@ -104,7 +106,7 @@ func rowsOf(s sizes) []row {
 		{millionTime, "array: a million tasks, by API", "ms", 2},
 		{oneMemory, fmt.Sprintf("array: memory of a job, of %d", s.records), "B", 0},
 		{millionMemory, fmt.Sprintf("array: memory of a million tasks, of %d", s.records), "B", 0},
-	}, networkRows(), stepRows(s), cycleRows(s), severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
+	}, networkRows(), stepRows(s), historyRows(s), cycleRows(s), severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
 }
 
 // imageRows are those of what is kept of a saved job. Bare is the same bytes

@@ -24,6 +24,7 @@ const (
 	accountVerb
 	reclaimVerb
 	releaseVerb
+	historyVerb
 	diagnoseVerb
 )
 

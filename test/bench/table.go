@@ -58,6 +58,7 @@ const (
 	imageGet         measure = "image.get"
 	cycleJob         measure = "cycle.job"
 	stepTime         measure = "step"
+	historyWeek      measure = "history.week"
 	cycleWhole       measure = "cycle"
 	cycleExamined    measure = "cycle.examined"
 )
