@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/opencontainers/cgroups/manager"
 	"golang.org/x/sync/errgroup"
@@ -207,8 +208,15 @@ func (s *stage) makeMountPoints(a *assembled, sources map[string]source) error {
 		return err
 	}
 	defer points.close()
+	for at, from := range sources {
+		if slices.Contains(plainDirs, at) {
+			if err := points.addPlain(at, from.plain); err != nil {
+				return fmt.Errorf("make %s: %w", at, err)
+			}
+		}
+	}
 	for inside, from := range sources {
-		if isRestoredByCRIU(inside) {
+		if !points.mayLack(inside, sources) {
 			continue
 		}
 		point, err := points.open(inside, from.isDir, unix.RESOLVE_NO_SYMLINKS)
@@ -220,10 +228,30 @@ func (s *stage) makeMountPoints(a *assembled, sources map[string]source) error {
 	return nil
 }
 
-// isRestoredByCRIU says whether a path lies in a file system that CRIU fills.
-func isRestoredByCRIU(inside string) bool {
-	for _, dir := range []string{"/proc", "/dev", "/run"} {
-		if within(inside, dir) {
+// mayLack says whether a mount point at a path may have to be made here. All others are
+// in a file system that CRIU fills, that the kernel fills, or that comes with its mount
+// points.
+func (p *mountPoints) mayLack(inside string, sources map[string]source) bool {
+	if slices.Contains(maskedPaths, inside) || within(inside, "/proc") {
+		return false
+	}
+	for _, dir := range plainDirs {
+		if !within(inside, dir) {
+			continue
+		}
+		if inside == dir {
+			return true
+		}
+		_, isPlain := sources[dir]
+		return isPlain && !isBelowAnother(inside, dir, sources)
+	}
+	return true
+}
+
+// isBelowAnother says whether a path in dir lies in something else that is mounted there.
+func isBelowAnother(inside, dir string, sources map[string]source) bool {
+	for above := path.Dir(inside); above != dir; above = path.Dir(above) {
+		if _, found := sources[above]; found || slices.Contains(memoryDirs, above) {
 			return true
 		}
 	}
