@@ -2,7 +2,6 @@ package container
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,10 +14,13 @@ func TestMovePlainMounts(t *testing.T) {
 	b := newBed(t)
 	s := b.start()
 	turns := []string{filepath.Join(b.home(), "one"), filepath.Join(b.home(), "two")}
-	look := `find /dev /run /proc/acpi /proc/scsi /sys/firmware -xdev -not -path /dev/mqueue -printf '%p %y %m %U:%G %l\n' 2>/dev/null | grep -v /dev/pts/ | sort; stat -c '%n %a %Y %h' /dev/shm/*; cat /dev/shm/kept; cat /dev/shm/hard; pwd; ls -id .. | wc -l; touch /dev/x /run/x /sys/firmware/x 2>&1; echo $? > /dev/null; echo end`
+	look := `find /dev /run /proc/acpi /proc/scsi /sys/firmware -xdev -not -path /dev/mqueue -printf '%p %y %m %U:%G %l\n' 2>/dev/null | grep -v /dev/pts/ | sort; stat -c '%n %a %Y %h' /dev/shm/*; cat /dev/shm/kept; cat /dev/shm/hard; pwd; watches; touch /dev/x /run/x /sys/firmware/x 2>&1; echo end`
 	s.must(order{Do: "start", Script: `#!/bin/bash
 cd /dev
 exec 7</run
+perl -e '$fd = syscall(294, 0); for ("/run", "/dev") { my $p = $_; syscall(254, $fd, $p, 0x100) } sleep 1 while 1' & # inotify
+watches() { cat /proc/$!/fdinfo/* | grep -c ^inotify; }
+until [ $(watches) = 2 ]; do sleep 0.05; done
 echo kept > /dev/shm/kept; chmod 640 /dev/shm/kept; touch -d 2001-02-03 /dev/shm/kept; ln /dev/shm/kept /dev/shm/hard
 look() { ` + look + `; }
 look
@@ -33,7 +35,6 @@ look
 	for i, turn := range turns {
 		eventually(t, "it has looked", ends(i+1))
 		s = s.move()
-		out, _ := exec.Command("sh", "-c", "find "+b.image("")+" -name \"*.img\"").Output(); t.Logf("%s", out)
 		archives, err := filepath.Glob(b.image("*/criu/tmpfs-*"))
 		must(t, err)
 		if len(archives) != i+1 {
@@ -53,6 +54,33 @@ look
 	for _, what := range []string{"/dev/ptmx l", "/dev/null ", "/dev/shm/kept 640 9811", "touch: cannot touch '/run/x': Permission denied"} {
 		if !strings.Contains(looks[0], what) {
 			t.Errorf("it did not find %q:\n%s", what, looks[0])
+		}
+	}
+}
+
+// What is not as Restore would make it is left to CRIU, whoever put it there.
+func TestPlainCheck(t *testing.T) {
+	for name, put := range map[string]func(run string) error{
+		"":          func(string) error { return nil },
+		"file":      func(run string) error { return os.WriteFile(run+"/systemd/file", nil, 0o644) },
+		"directory": func(run string) error { return os.Mkdir(run+"/empty", 0o755) },
+		"link":      func(run string) error { return os.Symlink("/proc/self/fd", run+"/fd") },
+		"mode":      func(run string) error { return os.Chmod(run+"/systemd", 0o775) },
+		"owner":     func(run string) error { return os.Chown(run+"/systemd", 4242, 4242) },
+	} {
+		root := t.TempDir()
+		run := filepath.Join(root, "run")
+		must(t, os.MkdirAll(run+"/systemd/resolve/file", 0o755))
+		for _, dir := range []string{run, run + "/systemd"} {
+			must(t, os.Chmod(dir, 0o755))
+		}
+		must(t, put(run))
+		file, err := os.Open(root)
+		must(t, err)
+		defer file.Close()
+		p := plainCheck{root: file, uid: os.Getuid(), gid: os.Getgid(), mounts: []string{"/run/systemd/resolve"}, links: deviceLinks()}
+		if plain, err := p.holds("/run"); err != nil || plain != (name == "") {
+			t.Errorf("%q: plain %v, %v", name, plain, err)
 		}
 	}
 }
