@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 )
@@ -16,12 +17,15 @@ import (
 type NetworkConfig struct {
 	Closed bool           // there is none on this node
 	Ranges network.Ranges // of their addresses; invalid = one is chosen
+	// WireGuard carries what goes between the nodes of a job; "" = the kernel's if it can.
+	WireGuard gangnet.Carrier
 }
 
 type networkFile struct {
-	WayOut string `toml:"way_out"`
-	Range  string `toml:"range"`
-	Range6 string `toml:"range6"`
+	WayOut    string `toml:"way_out"`
+	Range     string `toml:"range"`
+	Range6    string `toml:"range6"`
+	WireGuard string `toml:"wireguard"`
 }
 
 // Words of network.way_out.
@@ -29,6 +33,9 @@ const (
 	wayOutAuto = "auto"
 	wayOutNone = "none"
 )
+
+// wireGuardAuto is network.wireguard where nothing is said.
+const wireGuardAuto = "auto"
 
 func (f *configFile) checkNetwork(c *Config) error {
 	section := &f.Network
@@ -38,6 +45,13 @@ func (f *configFile) checkNetwork(c *Config) error {
 		c.Network.Closed = true
 	default:
 		return fmt.Errorf("network.way_out %q: write %q, so that jobs with a network of their own reach the outside through this node where that works, or %q", shorten(section.WayOut), wayOutAuto, wayOutNone)
+	}
+	switch section.WireGuard {
+	case "", wireGuardAuto:
+	case string(gangnet.Userspace):
+		c.Network.WireGuard = gangnet.Userspace
+	default:
+		return fmt.Errorf("network.wireguard %q: write %q, so that the kernel encrypts what goes between the nodes of a job where it can, or %q", shorten(section.WireGuard), wireGuardAuto, gangnet.Userspace)
 	}
 	for _, r := range []struct {
 		key, text string
@@ -77,7 +91,14 @@ func (c *NetworkConfig) TryWayOut() (network.Ranges, error) {
 	return ranges, network.Try(ranges)
 }
 
-// findWayOut answers what supervisors are told.
+// tellNetwork answers what supervisors are told.
+func tellNetwork(c *NetworkConfig, log *slog.Logger) bundle.Network {
+	told := findWayOut(c, log)
+	told.WireGuard = c.WireGuard
+	return told
+}
+
+// findWayOut is the part of it that is about the way out.
 func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
 	if c.Closed {
 		return bundle.Network{WhyNot: "network.way_out is none in this node's configuration"}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gleaner-hpc/gleaner/noded/cdi"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
@@ -61,6 +62,7 @@ container_path = "/dev/gpu"
 
 [network]
 way_out = "none"
+wireguard = "userspace"
 range = "10.9.0.0/16"
 range6 = "fd00:9::/64"
 `))
@@ -78,7 +80,7 @@ range6 = "fd00:9::/64"
 		},
 		Roots:      RootsConfig{Dir: "/var/lib/n1/roots", Program: "/usr/libexec/goci", LimitBytes: 100 << 30, SpecDirs: []string{"/srv/cdi"}},
 		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
-		Network:    NetworkConfig{Closed: true, Ranges: network.Ranges{V4: netip.MustParsePrefix("10.9.0.0/16"), V6: netip.MustParsePrefix("fd00:9::/64")}},
+		Network:    NetworkConfig{Closed: true, WireGuard: gangnet.Userspace, Ranges: network.Ranges{V4: netip.MustParsePrefix("10.9.0.0/16"), V6: netip.MustParsePrefix("fd00:9::/64")}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Error(diff)
@@ -118,6 +120,7 @@ func TestConfigRefusals(t *testing.T) {
 		"[container]\nimage_cache = 'x'":                         "container.image_cache",
 		"[container]\ngoci = 'goci'":                             "container.goci",
 		"[container]\ncdi_spec_dirs = ['cdi']":                   "container.cdi_spec_dirs",
+		"[network]\nwireguard = 'tun'":                           `network.wireguard "tun": write "auto"`,
 		"[network]\nway_out = 'veth'":                            `network.way_out "veth": write "auto"`,
 		"[network]\nrange = '10.9.0.0/25'":                       `network.range "10.9.0.0/25": a range of IPv4 addresses is needed`,
 		"[network]\nrange = '10.9.0.1/16'":                       `with nothing after them`,

@@ -87,7 +87,7 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	machine.power = readGuestPower(source, config.StateDir, log)
 	machine.use = newGPUUse(source, config.CgroupParent, log)
 	saving := machine.findEngine(ctx, log)
-	machine.wayOut = findWayOut(&config.Network, log)
+	machine.wayOut = tellNetwork(&config.Network, log)
 	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving, network: machine.wayOut, nodeCPUs: machine.cpus(), tmp: machine.tmp}, uuid.NewString(), log)
 	agent.checkRoom()
 	agent.adoptOwned(config.StateDir)

@@ -104,6 +104,9 @@ Keys of the configuration file (TOML; all may be left out):
    range = ""           of their addresses; those of other jobs and nodes may
                         be in it too (10.213.0.0/16, or another without routes)
    range6 = ""          the same for IPv6 (fd6c:9a3e:11f2:7e05::/64)
+   wireguard = "auto"   what goes between the nodes of a job is encrypted by the
+                        kernel, where it has WireGuard, and otherwise by a
+                        process ("userspace": always by a process)
 
    [[checkpoint.shared]]  a store that several nodes have under this name
    name = "scratch"

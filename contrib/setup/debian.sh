@@ -42,9 +42,10 @@ kernel_package() {
 }
 
 # fetch_kernel DIRECTORY: the kernel, and the modules that are needed: overlay, loop, those
-# by which CRIU asks for the sockets of what it saves, and those without which it
-# does not start.
-modules=(overlay loop inet_diag raw_diag tcp_diag udp_diag unix_diag netlink_diag af_packet_diag nf_tables nfnetlink libcrc32c)
+# by which CRIU asks for the sockets of what it saves, those without which it
+# does not start, and WireGuard with what it needs.
+modules=(overlay loop inet_diag raw_diag tcp_diag udp_diag unix_diag netlink_diag af_packet_diag nf_tables nfnetlink libcrc32c
+	tun veth wireguard udp_tunnel ip6_udp_tunnel libchacha20poly1305 libchacha chacha-x86_64 poly1305-x86_64 curve25519-x86_64 libcurve25519-generic)
 fetch_kernel() {
 	command -v apt-get >/dev/null || cannot "test/machine needs a kernel of 5.19 or later: put vmlinuz and modules/*.ko into $1, of ${modules[*]}"
 	package=$(kernel_package)
@@ -93,7 +94,7 @@ machine)
 		install qemu-system-x86 e2fsprogs perl-base
 	fi
 	kernel=${XDG_CACHE_HOME:-$HOME/.cache}/gleaner/machine
-	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/loop.ko" ] || fetch_kernel "$kernel"
+	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/wireguard.ko" ] || fetch_kernel "$kernel"
 	;;
 programs)
 	missing=()

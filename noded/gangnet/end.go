@@ -19,8 +19,13 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// ErrSilent is returned, wrapped, when the process does not answer.
-var ErrSilent = errors.New("the process that carries the job's network does not answer")
+// Errors.
+var (
+	// ErrSilent is returned, wrapped, when the process does not answer.
+	ErrSilent = errors.New("the process that carries the job's network does not answer")
+	// ErrDeaf is returned by Heard while it cannot be known: the link is cut.
+	ErrDeaf = errors.New("whether the other nodes answer is not known: the link is cut")
+)
 
 const (
 	// answerPatience bounds one question. Each takes milliseconds.
@@ -40,6 +45,7 @@ type End struct {
 
 	mu      sync.Mutex
 	child   *child // nil = it has ended
+	carrier Carrier
 	port    uint16
 	mtu     int
 	peers   []Peer
@@ -47,9 +53,19 @@ type End struct {
 	closing bool
 }
 
+// Carrier says whose WireGuard carries a network.
+type Carrier string
+
+// Carriers.
+const (
+	Kernel    Carrier = "kernel"
+	Userspace Carrier = "userspace" // wireguard-go, in the process
+)
+
 // Begin starts the process, which opens a UDP port of the node. mtu is what goes through to
-// the other nodes. The name is for people who look at the node's processes.
-func Begin(program, name string, network netip.Prefix, index, mtu int, log *slog.Logger) (*End, error) {
+// the other nodes. The name is for people who look at the node's processes. Without a carrier
+// the kernel's WireGuard is taken where there is one.
+func Begin(program, name string, carrier Carrier, network netip.Prefix, index, mtu int, log *slog.Logger) (*End, error) {
 	own, err := Address(network, index)
 	if err != nil {
 		return nil, err
@@ -58,7 +74,7 @@ func Begin(program, name string, network netip.Prefix, index, mtu int, log *slog
 	if err != nil {
 		return nil, fmt.Errorf("make a key for the job's network: %w", err)
 	}
-	e := &End{network: network, own: own, program: program, name: name, key: key, mtu: mtu, log: log}
+	e := &End{network: network, own: own, program: program, name: name, key: key, mtu: mtu, carrier: carrier, log: log}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e, e.start()
@@ -69,6 +85,13 @@ func (e *End) Message() *pb.NetworkEnd {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &pb.NetworkEnd{PublicKey: e.key.PublicKey().Bytes(), Port: uint32(e.port), Mtu: uint32(e.mtu)}
+}
+
+// Carrier answers whose WireGuard it is.
+func (e *End) Carrier() Carrier {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.carrier
 }
 
 // Pid is that of the process that carries it; 0 = there is none at this moment.
@@ -137,6 +160,9 @@ func (e *End) Heard(p Peer) (time.Time, error) {
 		return time.Time{}, ErrSilent
 	}
 	answer, err := e.child.ask(&Question{Heard: true})
+	if err == nil && answer.Deaf {
+		err = ErrDeaf
+	}
 	at, known := answer.Heard[hex.EncodeToString(p.Key)]
 	if err != nil || !known {
 		return time.Time{}, err
@@ -161,7 +187,7 @@ func (e *End) start() error {
 	if err != nil {
 		return err
 	}
-	answer, err := running.ask(&Question{Begin: &Began{PrivateKey: e.key.Bytes(), Port: e.port}})
+	answer, err := running.ask(&Question{Begin: &Began{PrivateKey: e.key.Bytes(), Port: e.port, Userspace: e.carrier == Userspace}})
 	if err == nil && e.peers != nil {
 		_, err = running.ask(&Question{Peers: e.peers})
 	}
@@ -172,9 +198,11 @@ func (e *End) start() error {
 		running.end()
 		return err
 	}
-	if answer.Port != 0 {
-		e.port = answer.Port
+	e.port, e.carrier = answer.Port, Kernel
+	if answer.Userspace != "" {
+		e.carrier = Userspace
 	}
+	e.log.Info("a process carries the job's network", "pid", running.cmd.Process.Pid, "wireguard", e.carrier, "reason", answer.Userspace)
 	e.child = running
 	go e.watch(running)
 	return nil

@@ -19,6 +19,8 @@ type Question struct {
 type Began struct {
 	PrivateKey []byte `json:"private_key"`
 	Port       uint16 `json:"port,omitempty"` // 0 = any
+	// Userspace: WireGuard in the process, also where the kernel has it.
+	Userspace bool `json:"userspace,omitempty"`
 }
 
 // Opened is a link that is to be there.
@@ -32,7 +34,11 @@ type Opened struct {
 type Answer struct {
 	Port  uint16 `json:"port,omitempty"` // that was opened, after Begin
 	Error string `json:"error,omitempty"`
+	// Userspace says, after Begin, why WireGuard is in the process and not the kernel's; "" =
+	// it is the kernel's.
+	Userspace string `json:"userspace,omitempty"`
 	// Heard has the public keys, in hexadecimal, of the peers that were heard of, each with
 	// the last time at which keys were agreed on, in seconds since 1970.
 	Heard map[string]int64 `json:"heard,omitempty"`
+	Deaf  bool             `json:"deaf,omitempty"` // it cannot know at this moment: the link is cut
 }

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,7 +20,7 @@ import (
 const (
 	// lookAtPeersEvery is how often each peer is looked at.
 	lookAtPeersEvery = time.Second
-	// silentFor is how long a peer may say nothing after it was named, before a detour.
+	// silentFor is how long a peer may say nothing that could be heard before a detour.
 	silentFor = 8 * time.Second
 	// agreeEvery is longer than two peers that reach each other go without new keys.
 	agreeEvery = 200 * time.Second
@@ -60,6 +61,9 @@ func (p *alloc) watchPeers(ctx context.Context) {
 				since[peer.Address] = time.Now()
 			}
 			last, err := n.end.Heard(peer)
+			if errors.Is(err, gangnet.ErrDeaf) {
+				delete(since, peer.Address) // it has its time again when it can be heard
+			}
 			if err != nil || time.Since(since[peer.Address]) < silentFor || time.Since(last) < agreeEvery {
 				continue
 			}

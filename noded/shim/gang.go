@@ -53,7 +53,7 @@ func (p *alloc) beginNetwork() error {
 		}
 	}
 	mtu := gangnet.MTU(gangnet.PathMTU(others))
-	end, err := gangnet.Begin("/proc/self/exe", string(p.dir), prefix, p.job.Index, mtu, p.log)
+	end, err := gangnet.Begin("/proc/self/exe", string(p.dir), p.settings.Network.WireGuard, prefix, p.job.Index, mtu, p.log)
 	if err != nil {
 		return err
 	}

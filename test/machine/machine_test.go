@@ -36,6 +36,8 @@ var cases = []Case{
 	// build it.
 	tests("noded/shim", "^Test(SupervisorKilled|ParkOfSuspended"+prototest.Soak("", "|Memory|OrphansAreKilled|ForkBomb|ParkTakesDevices|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
+	// The kernel of the machine that runs all tests may lack WireGuard.
+	tests("noded/gangnet/wire", "^Test(ConnectionsOutliveTheLink|GoneWithItsSupervisor|Killed"+prototest.Soak("", "|Moved")+")$/^(kernel|both)$"),
 	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups"+prototest.Soak("", "|OccupiedParent")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("test/scenario", "^TestScenarios$/^isolation$", "GLEANER_SCENARIO_PATIENCE=8"),
@@ -60,7 +62,7 @@ func tests(folder, pattern string, env ...string) Case {
 }
 
 // packages are those whose tests the machine runs.
-var packages = []string{"cgroup", "noded/container", "noded/shim", "noded/doctor", "test/scenario"}
+var packages = []string{"cgroup", "noded/container", "noded/shim", "noded/gangnet/wire", "noded/doctor", "test/scenario"}
 
 // TestCgroup2 boots the machine once and makes each of its cases a subtest.
 func TestCgroup2(t *testing.T) {

@@ -16,7 +16,12 @@ import (
 // BenchmarkBetweenNodes measures a connection between two parts of a job beside one over a
 // veth between the same two namespaces: bytes a second, and the time of a round trip.
 func BenchmarkBetweenNodes(b *testing.B) {
-	first, second := newPart(b, 0), newPart(b, 1)
+	for name, pair := range pairs {
+		b.Run(name, func(b *testing.B) { betweenNodes(b, newPart(b, pair[0], 0), newPart(b, pair[1], 1)) })
+	}
+}
+
+func betweenNodes(b *testing.B, first, second *part) {
 	meet(b, nil, first, second)
 	veth(b, first.namespace, second.namespace)
 	for _, way := range []struct{ name, address string }{{"gang", first.Prefix().Addr().String()}, {"veth", "192.0.2.1"}} {

@@ -1,32 +1,62 @@
-// Package wire is the process that is one end of a gang's network, with WireGuard in it:
+// Package wire is the process that is one end of a gang's network, with WireGuard behind it:
 // see package gangnet, whose questions it answers.
 //
 // Contract: it ends when nobody can ask it any more, and then nothing of it is left. Its
 // UDP port is in the network namespace in which it began, the node's; the link is in the
 // job's.
+//
+// WireGuard is the kernel's where the kernel has it, and wireguard-go otherwise. Each process
+// finds out by trying, once, and both speak with both.
 package wire
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
-	"strings"
-
-	"golang.zx2c4.com/wireguard/conn"
-	"golang.zx2c4.com/wireguard/device"
-	"golang.zx2c4.com/wireguard/tun"
 
 	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 )
 
 // Main answers questions until there are no more.
 func Main(questions io.Reader, answers io.Writer, log *slog.Logger) error {
-	e := &end{log: log, outlet: newOutlet(device.DefaultMTU)}
-	in, out := json.NewDecoder(questions), json.NewEncoder(answers)
+	e := &end{log: log, try: tryKernel}
+	return errors.Join(e.answerAll(json.NewDecoder(questions), json.NewEncoder(answers)), e.close())
+}
+
+// wireguard is what carries the network.
+type wireguard interface {
+	// begin takes the UDP port, or any if it is 0, and answers it.
+	begin(key []byte, port uint16) (uint16, error)
+	// meet sets the peers, in place of those before.
+	meet(peers []gangnet.Peer) error
+	// move gives a peer another endpoint.
+	move(peer gangnet.Peer) error
+	// open makes the link, in place of the one before.
+	open(o *gangnet.Opened) error
+	// cut removes it. When it returns, the interface has gone; the port stays taken.
+	cut() error
+	// heard answers when keys were last agreed on, by peer; errDeaf while that cannot be
+	// known.
+	heard() (map[string]int64, error)
+	// close gives everything back.
+	close() error
+}
+
+// end is one allocation's part of the network.
+type end struct {
+	log  *slog.Logger
+	try  func() error // whether the kernel has WireGuard
+	with wireguard    // nil = it has not begun
+}
+
+var (
+	errNotBegun = errors.New("it has not begun: ask that first")
+	errBegun    = errors.New("it has begun already")
+)
+
+func (e *end) answerAll(in *json.Decoder, out *json.Encoder) error {
 	for {
 		var question gangnet.Question
 		if err := in.Decode(&question); errors.Is(err, io.EOF) {
@@ -44,128 +74,58 @@ func Main(questions io.Reader, answers io.Writer, log *slog.Logger) error {
 	}
 }
 
-// end is one allocation's part of the network.
-type end struct {
-	log    *slog.Logger
-	outlet *outlet
-	device *device.Device // nil = it has not begun
-}
-
-var errNotBegun = errors.New("it has not begun: ask that first")
-
 func (e *end) answer(q *gangnet.Question) (answer gangnet.Answer, err error) {
 	switch {
 	case q.Begin != nil:
-		answer.Port, err = e.begin(q.Begin)
-	case e.device == nil:
+		return e.begin(q.Begin)
+	case e.with == nil:
 		err = errNotBegun
 	case q.Open != nil:
-		err = e.open(q.Open)
+		err = e.with.open(q.Open)
 	case q.Cut:
-		err = e.cut()
+		err = e.with.cut()
 	case q.Move != nil:
-		err = e.device.IpcSet(fmt.Sprintf("public_key=%x\nupdate_only=true\nendpoint=%s\npersistent_keepalive_interval=%d\n", q.Move.Key, q.Move.Endpoint, gangnet.KeepAliveS))
+		err = e.with.move(*q.Move)
 	case q.Heard:
-		answer.Heard, err = e.heard()
+		answer.Heard, err = e.with.heard()
+		if errors.Is(err, errDeaf) {
+			answer.Deaf, err = true, nil
+		}
 	default:
-		err = e.device.IpcSet(gangnet.Settings(q.Peers))
+		err = e.with.meet(q.Peers)
 	}
 	return answer, err
 }
 
-// begin opens the port.
-func (e *end) begin(b *gangnet.Began) (uint16, error) {
-	if e.device != nil {
-		return 0, errors.New("it has begun already")
+// begin decides with what the network is carried, for all of its run.
+func (e *end) begin(b *gangnet.Began) (answer gangnet.Answer, err error) {
+	if e.with != nil {
+		return answer, errBegun
 	}
-	logger := &device.Logger{
-		Verbosef: device.DiscardLogf,
-		Errorf:   func(format string, args ...any) { e.log.Warn("wireguard: " + fmt.Sprintf(format, args...)) },
+	var with wireguard
+	why := errAsked
+	if !b.Userspace {
+		why = e.try()
 	}
-	d := device.NewDevice(e.outlet, conn.NewStdNetBind(), logger)
-	settings := "private_key=" + hex.EncodeToString(b.PrivateKey) + "\n"
-	if b.Port != 0 {
-		settings += fmt.Sprintf("listen_port=%d\n", b.Port)
+	if why == nil {
+		with = &kernel{}
+	} else {
+		with = &userspace{log: e.log}
+		answer.Userspace = why.Error()
 	}
-	if err := errors.Join(d.IpcSet(settings), d.Up()); err != nil {
-		d.Close()
-		return 0, fmt.Errorf("open a UDP port: %w", err)
+	if answer.Port, err = with.begin(b.PrivateKey, b.Port); err != nil {
+		return answer, errors.Join(fmt.Errorf("open a UDP port: %w", err), with.close())
 	}
-	e.device = d
-	var port uint64
-	err := e.each(func(key, value string) (err error) {
-		if key == "listen_port" {
-			port, err = strconv.ParseUint(value, 10, 16)
-		}
-		return err
-	})
-	return uint16(port), err
+	e.with = with
+	return answer, nil
 }
 
-// heard answers when keys were last agreed on, by peer.
-func (e *end) heard() (map[string]int64, error) {
-	all, peer := map[string]int64{}, ""
-	return all, e.each(func(key, value string) error {
-		switch key {
-		case "public_key":
-			peer = value
-		case "last_handshake_time_sec":
-			at, err := strconv.ParseInt(value, 10, 64)
-			if at > 0 {
-				all[peer] = at
-			}
-			return err
-		}
+// errAsked is why the kernel's WireGuard is not used though it may be there.
+var errAsked = errors.New("WireGuard in a process was asked for")
+
+func (e *end) close() error {
+	if e.with == nil {
 		return nil
-	})
-}
-
-// each goes through what WireGuard says of itself.
-func (e *end) each(take func(key, value string) error) error {
-	said, err := e.device.IpcGet()
-	if err != nil {
-		return err
 	}
-	for line := range strings.Lines(said) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if err := take(key, value); err != nil {
-			return fmt.Errorf("wireguard says %q: %w", line, err)
-		}
-	}
-	return nil
-}
-
-// open makes the link, in place of the one before.
-func (e *end) open(o *gangnet.Opened) error {
-	if err := e.cut(); err != nil {
-		return err
-	}
-	var link tun.Device
-	err := gangnet.Within(o.Namespace, func() (err error) {
-		link, err = tun.CreateTUN(gangnet.Device, o.MTU)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("make an interface for the job's network (does /dev/net/tun exist? modprobe tun): %w", err)
-	}
-	go func() { // nobody else listens
-		for range link.Events() {
-			continue
-		}
-	}()
-	if err := o.Raise(); err != nil {
-		return errors.Join(err, link.Close())
-	}
-	e.outlet.plug(link, o.MTU)
-	return nil
-}
-
-// cut removes the link. When it returns, the interface has gone.
-func (e *end) cut() error {
-	if link := e.outlet.plug(nil, device.DefaultMTU); link != nil {
-		if err := link.Close(); err != nil {
-			return fmt.Errorf("remove the interface of the job's network: %w", err)
-		}
-	}
-	return nil
+	return e.with.close()
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestMain is the process of an end, too.
@@ -40,24 +41,53 @@ type part struct {
 
 var network = netip.MustParsePrefix("198.18.4.0/29")
 
-func newPart(t testing.TB, index int) *part {
+func newPart(t testing.TB, carrier gangnet.Carrier, index int) *part {
 	t.Helper()
-	holder := exec.Command("sleep", "1000")
-	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := holder.Start(); err != nil {
-		t.Skip("needs root: ", err)
-	}
-	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
-	p := &part{namespace: fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)}
+	needs(t, carrier)
+	_, namespace := newNamespace(t)
+	p := &part{namespace: namespace}
 	var err error
-	if p.End, err = gangnet.Begin(os.Args[0], t.Name(), network, index, 1420, slog.Default()); err != nil {
+	if p.End, err = gangnet.Begin(os.Args[0], t.Name(), carrier, network, index, 1420, slog.Default()); err != nil {
 		t.Fatal(err)
+	}
+	if p.Carrier() != carrier {
+		t.Fatalf("it is carried by %s", p.Carrier())
 	}
 	t.Cleanup(p.Close)
 	if err := gangnet.Settle(p.namespace, network, p.Prefix().Addr()); err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// needs skips what needs the kernel's WireGuard where there is none.
+func needs(t testing.TB, carrier gangnet.Carrier) {
+	t.Helper()
+	if carrier != gangnet.Kernel {
+		return
+	}
+	if err := tryKernel(); err != nil {
+		t.Skip("needs WireGuard in the kernel: ", err)
+	}
+}
+
+// newNamespace answers a process in a network namespace of its own, and the path of that.
+func newNamespace(t testing.TB) (*os.Process, string) {
+	t.Helper()
+	holder := exec.Command("sleep", "1000")
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := prototest.StartTied(holder); err != nil {
+		t.Skip("needs root: ", err)
+	}
+	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
+	return holder.Process, fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
+}
+
+// pairs are what two parts may be carried by.
+var pairs = map[string][2]gangnet.Carrier{
+	"userspace": {gangnet.Userspace, gangnet.Userspace},
+	"kernel":    {gangnet.Kernel, gangnet.Kernel},
+	"both":      {gangnet.Kernel, gangnet.Userspace},
 }
 
 // meet tells each of all about the others, and opens the links. Packets from i to j go
@@ -92,7 +122,15 @@ func meet(t testing.TB, through func(i, j int) uint32, all ...*part) {
 // either is cut and comes back, and the process of one is killed. None is lost, none comes
 // twice.
 func TestConnectionsOutliveTheLink(t *testing.T) {
-	first, second := newPart(t, 0), newPart(t, 1)
+	for name, pair := range pairs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			connectionsOutliveTheLink(t, newPart(t, pair[0], 0), newPart(t, pair[1], 1))
+		})
+	}
+}
+
+func connectionsOutliveTheLink(t *testing.T, first, second *part) {
 	meet(t, nil, first, second)
 	in, out := connect(t, first, second)
 	stop := make(chan struct{})
@@ -113,8 +151,8 @@ func TestConnectionsOutliveTheLink(t *testing.T) {
 	next := 0
 	hear := func(least int) {
 		t.Helper()
-		_ = in.SetReadDeadline(time.Now().Add(20 * time.Second))
 		for range least {
+			_ = in.SetReadDeadline(time.Now().Add(20 * time.Second))
 			line, err := lines.ReadString('\n')
 			if err != nil || strings.TrimSpace(line) != fmt.Sprint(next) {
 				t.Fatalf("%q, %v after %d", line, err, next)
@@ -139,7 +177,7 @@ func TestConnectionsOutliveTheLink(t *testing.T) {
 	if process, err := os.FindProcess(second.Pid()); err != nil || process.Kill() != nil {
 		t.Fatal("there is no process to kill")
 	}
-	hear(3000)
+	hear(1000) // until another has begun in its place
 	close(stop)
 	if rest, err := io.ReadAll(lines); err != nil {
 		t.Fatal(err)
@@ -165,7 +203,12 @@ func devicesIn(t *testing.T, namespace string) (text string) {
 
 // TestGoneWithItsSupervisor: when nobody asks any more, process and link go.
 func TestGoneWithItsSupervisor(t *testing.T) {
-	p := newPart(t, 0)
+	for _, carrier := range []gangnet.Carrier{gangnet.Userspace, gangnet.Kernel} {
+		t.Run(string(carrier), func(t *testing.T) { goneWithItsSupervisor(t, newPart(t, carrier, 0)) })
+	}
+}
+
+func goneWithItsSupervisor(t *testing.T, p *part) {
 	if err := p.Open(p.namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +298,7 @@ func (w *weather) between(t *testing.T, first, second *part) (toSecond, toFirst 
 // TestBadWeather: a megabyte goes from one part to the other while packets are lost and
 // late, while one way is cut for a while, and while large packets do not get through.
 func TestBadWeather(t *testing.T) {
-	first, second := newPart(t, 0), newPart(t, 1)
+	first, second := newPart(t, gangnet.Userspace, 0), newPart(t, gangnet.Userspace, 1)
 	var w weather
 	w.largest.Store(65536)
 	toSecond, toFirst := w.between(t, first, second)

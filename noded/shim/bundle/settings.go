@@ -5,6 +5,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/cdi"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/network"
 )
@@ -51,6 +52,8 @@ type Settings struct {
 type Network struct {
 	Ranges network.Ranges `json:"ranges"`
 	WhyNot string         `json:"why_not,omitempty"` // there is no way out on this node; "" = there is
+	// WireGuard carries what goes between the nodes of a job; "" = the kernel's if it can.
+	WireGuard gangnet.Carrier `json:"wireguard,omitempty"`
 }
 
 // Roots is the node's cache of container images.
