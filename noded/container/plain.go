@@ -158,8 +158,11 @@ func isPlainMount(at string) bool {
 	if slices.Contains(plainDirs, at) {
 		return true
 	}
+	if !slices.Contains(maskedPaths, at) {
+		return false
+	}
 	info, err := os.Stat(at)
-	return err == nil && info.IsDir() && slices.Contains(maskedPaths, at)
+	return err == nil && info.IsDir()
 }
 
 // makePlain makes a plain file system in the stage, without what is mounted in it.
