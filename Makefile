@@ -252,7 +252,7 @@ soak: build ## the tests of chance for longer: walks, damaged disks, floods, sim
 	@$(MAKE) --no-print-directory chaos MINUTES=30
 
 scenario: $(BUILD) ## stories in txtar against the real binaries, as root
-	$(call GO_TEST,./test/scenario/) -timeout 15m -count 1 -parallel $$((5 * $$(nproc) / 2))
+	$(call GO_TEST,./test/scenario/) -timeout 30m -count 1 -parallel $$((5 * $$(nproc) / 2))
 
 reclaims: $(BUILD) ## 300 reclaims of nodes and GPUs under a mixed load: how many promises were kept, and how long guests took to leave
 	SOAK=1 $(call GO_TEST,./test/scenario/) -timeout 30m -count 1 -v -run 'TestScenarios/^reclaim-many$$'
@@ -263,8 +263,7 @@ attack: $(BUILD) ## the stories of ordinary users who attack: attack-*.txtar, wh
 runbook: $(BUILD) ## docs/install.md and docs/operations.md, typed on hosts made of namespaces, as root
 	$(call GO_TEST,./test/operations/) -timeout 15m -count 1
 
-# Its tests are compiled ahead of all others, and it gives way to nothing: it computes the
-# longest of all, on one core.
+# Its tests are compiled ahead of all others: it computes the longest of all, on one core.
 machine: export GOFLAGS := $(COMPILING) '-toolexec=$(TOOLS)'
 machine: $(BUILD) ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
 	@contrib/setup/debian.sh machine || echo "make machine: continuing without"

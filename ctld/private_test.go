@@ -76,6 +76,7 @@ func newPrivateCluster(t *testing.T, words ...string) *privateCluster {
 		t.Fatal(err)
 	}
 	shown.Policy.PrivateData = words
+	shown.Policy.Scheduler.EnableUserTop = true // so that top is refused for the job's sake
 	if _, err := client.ApplyPolicy(soon(t), &pb.ApplyPolicyRequest{Policy: shown.Policy}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,10 @@ const refusePatience = 5 * time.Second
 func (a *agent) attachClient(ctx context.Context, s *session, p *alloc, shim supervisor, order *pb.Connect) {
 	order = proto.CloneOf(order)
 	order.Controller = s.target
+	order.Measured = nil // only this node says what it has measured
+	if order.GetUse() {
+		order.Measured = a.machine.use.now(registry.KeyOf(order.GetAlloc()))
+	}
 	if !s.tunnels.TryAcquire(1) {
 		a.log.Warn("too many tunnels are being made at once: this one is refused", "most", maxTunnels)
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,9 @@ import (
 // This file measures what jobs and their steps use of GPUs. The driver is asked at
 // intervals, and only for GPUs that a job holds. A process belongs to the job in whose
 // control group it is, and to the step that its environment names: that is the job's own
-// word, so it decides nothing. What was measured is told with the end of an allocation; a
-// daemon that is started again has what it measures itself.
+// word, so it decides nothing. What was measured is told with the end of an allocation, and
+// earlier to those who ask for what its steps use; a daemon that is started again has what it
+// measures itself.
 
 // measureEvery is how often GPUs are asked: the driver keeps samples of some seconds, and a
 // job is not slowed down by it.
@@ -61,6 +63,7 @@ type used struct {
 	sumPercent  uint64
 	mostPercent uint32
 	peakMemory  uint64
+	last        sample
 }
 
 // sample is what is used at one time.
@@ -70,6 +73,7 @@ type sample struct {
 }
 
 func (u *used) add(s sample) {
+	u.last = s
 	u.samples++
 	u.sumPercent += uint64(s.percent)
 	u.mostPercent = max(u.mostPercent, s.percent)
@@ -112,6 +116,9 @@ func (g *gpuUse) measure(held map[string][]string) {
 // add counts what the steps of an allocation use at one time.
 func (u *allocUse) add(steps map[uint32]sample) {
 	var whole sample
+	for _, one := range u.steps {
+		one.last = sample{} // unless it is among these
+	}
 	for number, s := range steps {
 		whole.percent += s.percent
 		whole.memory += s.memory
@@ -244,6 +251,31 @@ func (g *gpuUse) tell(key registry.Key, result *pb.AllocEnded) {
 	batch := &pb.StepPart{Step: step.BatchStep, Name: "batch", Tasks: 1, StartMs: result.GetStartMs(), EndMs: result.GetEndMs()}
 	use.whole.fill(batch)
 	result.Steps.Steps = append(result.Steps.Steps, batch)
+}
+
+// now answers what the steps of an allocation have used until now, and last; nil = nothing is
+// measured.
+func (g *gpuUse) now(key registry.Key) *pb.NodeSteps {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	use := g.allocs[key.String()]
+	if use == nil {
+		return nil
+	}
+	answer := &pb.NodeSteps{}
+	add := func(number uint32, u *used) {
+		part := &pb.StepPart{Step: number, GpuPercent: u.last.percent, GpuMemoryBytes: u.last.memory}
+		u.fill(part)
+		answer.Steps = append(answer.Steps, part)
+	}
+	for _, number := range slices.Sorted(maps.Keys(use.steps)) {
+		add(number, use.steps[number])
+	}
+	add(step.BatchStep, &use.whole)
+	return answer
 }
 
 func (u *used) fill(part *pb.StepPart) {

@@ -62,6 +62,9 @@ func TestGPUUse(t *testing.T) {
 	}
 	meter.uses["a"], meter.uses["b"] = []gpu.ProcessUse{{PID: 1, Percent: 20, MemoryBytes: 6 << 30}}, nil
 	g.measure(held)
+	if got, want := nowOf(g), fmt.Sprintf("2 20 6 130 6|%d 20 6 135 7", uint32(step.BatchStep)); got != want {
+		t.Errorf("uses %s, want %s", got, want)
+	}
 	held["7.1"] = nil // its GPUs are taken from it: that is not idleness
 	g.measure(held)
 
@@ -97,6 +100,37 @@ func TestGPUUse(t *testing.T) {
 	none.tell(registry.Key{}, again)
 }
 
+// nowOf is what 7.1 uses now, and has used.
+func nowOf(g *gpuUse) string {
+	var got []string
+	for _, part := range g.now(registry.Key{Job: 7, Epoch: 1}).GetSteps() {
+		got = append(got, fmt.Sprint(part.GetStep(), part.GetGpuPercent(), part.GetGpuMemoryBytes()>>30, part.GetMostGpuPercent(), part.GetPeakGpuMemoryBytes()>>30))
+	}
+	return strings.Join(got, "|")
+}
+
+// A step whose processes have left its GPUs uses none now, whatever it used earlier.
+func TestGPUUseNow(t *testing.T) {
+	meter := &fakeMeter{uses: map[string][]gpu.ProcessUse{"a": {{PID: 1, Percent: 90, MemoryBytes: 4 << 30}}}, asked: map[string]int{}}
+	g := newGPUUse(meter, "/gleaner/n1", slog.New(slog.DiscardHandler))
+	g.proc = t.TempDir()
+	fakeProcess(t, g.proc, 1, "/gleaner/n1/7.1/job", "SLURM_STEP_ID=2\x00")
+	if got := nowOf(g); got != "" {
+		t.Errorf("before the first look: %s", got)
+	}
+	for _, want := range []string{"2 90 4 90 4|%d 90 4 90 4", "2 0 0 90 4|%d 0 0 90 4"} {
+		g.measure(map[string][]string{"7.1": {"a"}})
+		if got := nowOf(g); got != fmt.Sprintf(want, uint32(step.BatchStep)) {
+			t.Errorf("uses %s, want %s", got, want)
+		}
+		meter.uses["a"] = nil
+	}
+	var none *gpuUse
+	if none.now(registry.Key{Job: 7, Epoch: 1}) != nil {
+		t.Error("a node that measures nothing says what is used")
+	}
+}
+
 // What an allocation used is told with its end.
 func TestGPUUseIsTold(t *testing.T) {
 	_, s, shims, n := setUp(t)
@@ -115,6 +149,18 @@ func TestGPUUseIsTold(t *testing.T) {
 	shim.ready()
 	s.ready()
 	n.agent.measureGPUs()
+	asked := &pb.Connect{Alloc: order.Alloc, Channel: "x", Client: true, Use: true, Measured: &pb.NodeSteps{Steps: []*pb.StepPart{{GpuPercent: 1}}}}
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: asked}})
+	eventually(t, "the tunnel is joined", func() bool { return shim.count("join") == 1 })
+	if got := shim.connects[0].GetMeasured().GetSteps(); len(got) != 1 || got[0].GetStep() != step.BatchStep || got[0].GetGpuPercent() != 70 || got[0].GetGpuMemoryBytes() != 1<<30 || got[0].GetGpuSamples() != 1 {
+		t.Errorf("a client that asks is told %v", got)
+	}
+	asked.Use = false
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: asked}})
+	eventually(t, "the tunnel is joined", func() bool { return shim.count("join") == 2 })
+	if got := shim.connects[1].GetMeasured(); got != nil {
+		t.Errorf("a client that does not ask is told %v", got)
+	}
 	shim.exit(0)
 	part := s.ended().GetSteps().GetSteps()
 	if len(part) != 1 || part[0].GetStep() != step.BatchStep || part[0].GetGpuSamples() != 1 || part[0].GetSumGpuPercent() != 70 || part[0].GetPeakGpuMemoryBytes() != 1<<30 {

@@ -78,8 +78,8 @@ case "${1-}" in
 '')
 	command -v go >/dev/null || cannot "go is missing: install Go 1.26 or later (https://go.dev/dl)"
 	command -v cc >/dev/null || command -v gcc >/dev/null || cannot "a C compiler is missing: apt-get install gcc libc6-dev"
-	if ! { command -v pkg-config && pkg-config --exists libseccomp sqlite3 && command -v pkill && command -v bwrap && PATH=$PATH:/usr/sbin command -v nft; } >/dev/null; then
-		install libseccomp-dev libsqlite3-dev pkg-config procps nftables bubblewrap
+	if ! { command -v pkg-config && pkg-config --exists libseccomp sqlite3 && command -v pkill && command -v bwrap && command -v mksquashfs && PATH=$PATH:/usr/sbin command -v nft; } >/dev/null; then
+		install libseccomp-dev libsqlite3-dev pkg-config procps nftables bubblewrap squashfs-tools
 	fi
 	have_criu || as_root "$(dirname "$0")/criu.sh" || echo "setup: continuing without CRIU: jobs cannot be saved and moved on this machine" >&2
 	;;

@@ -58,7 +58,7 @@ func (s *Controller) Attach(stream pb.Controller_AttachServer) error {
 	}
 	return s.tunnels.joined(stream, name, c, func() {
 		link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{
-			Alloc: alloc.ID(), Channel: name, Client: true}}})
+			Alloc: alloc.ID(), Channel: name, Client: true, Use: attach.GetUse()}}})
 	})
 }
 

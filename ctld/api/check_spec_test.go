@@ -54,7 +54,7 @@ func TestCheckSpec(t *testing.T) {
 		{"priority", func(s *pb.JobSpec) { s.Priority = proto.Uint32(5) }, "--priority"},
 		{"image that is not pinned", func(s *pb.JobSpec) { s.Image = "docker://index.docker.io/library/debian:12" }, "pinned"},
 		{"image", func(s *pb.JobSpec) { s.Image = pinnedImage }, ""},
-		{"image of no kind", func(s *pb.JobSpec) { s.Image = "sif:/x@" + pinnedImage[len(pinnedImage)-71:] }, "OCI layout"},
+		{"image of no kind", func(s *pb.JobSpec) { s.Image = "/x.img@" + pinnedImage[len(pinnedImage)-71:] }, "oci:DIRECTORY"},
 		{"relative layout", func(s *pb.JobSpec) { s.Image = "oci:x@" + pinnedImage[len(pinnedImage)-71:] }, "absolute"},
 		{"mounts without image", func(s *pb.JobSpec) { s.Mounts = []*pb.Mount{{Source: "/a", Target: "/b"}} }, "--image"},
 		{"mount over the root", func(s *pb.JobSpec) {

@@ -13,6 +13,9 @@ func (s *Controller) Control(ctx context.Context, request *pb.ControlRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	if request.GetVerb() == pb.ControlVerb_CONTROL_VERB_TOP {
+		return s.top(ctx, from, request)
+	}
 	uid, privileged, coordinator, all := from.uid, s.isAdministrator(from), s.coordinator(from), s.seesAll(from)
 	var kind state.Kind
 	var command func([]state.Target) state.Command
@@ -49,7 +52,7 @@ func (s *Controller) Control(ctx context.Context, request *pb.ControlRequest) (*
 			return state.ResumeJobs{Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator}
 		}
 	default:
-		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue, requeuehold, suspend or resume", request.GetVerb())
+		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue, requeuehold, suspend, resume or top", request.GetVerb())
 	}
 	s.ownOnly(request.GetFilter(), from, privileged)
 	results, err := s.onTargets(ctx, from, kind, request, command)

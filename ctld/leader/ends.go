@@ -15,7 +15,7 @@ const maxEndsNoted = 64
 // noteEnds writes the last line of each job that a command ended or requeued.
 func (l *Leader) noteEnds(view *state.View, result *state.Result) {
 	switch result.Kind {
-	case state.KindSubmitJob, state.KindPlaceJobs, state.KindAllocsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs,
+	case state.KindSubmitJob, state.KindPlaceJobs, state.KindAllocsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs, state.KindTopJobs,
 		state.KindSuspendJobs, state.KindResumeJobs, state.KindAllocsSuspended, state.KindContinueJobs:
 		return
 	}

@@ -49,7 +49,7 @@ var requeueCause = map[state.Kind]string{
 func (m *metrics) applied(view *state.View, result *state.Result) {
 	m.saves.ordered(view, result)
 	switch result.Kind {
-	case state.KindSubmitJob, state.KindReleaseJobs, state.KindHoldJobs, state.KindPurgeJobs, state.KindCancelJobs:
+	case state.KindSubmitJob, state.KindReleaseJobs, state.KindHoldJobs, state.KindPurgeJobs, state.KindCancelJobs, state.KindTopJobs:
 		return // jobs that wait after these commands waited before
 	case state.KindPlaceJobs:
 		for i := range result.Starts {

@@ -37,6 +37,7 @@ func TestPlansByPredictions(t *testing.T) {
 				time.Sleep(ranS * time.Second)
 				b.must(t, state.AllocsEnded{Reports: []state.AllocReport{{Job: id, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_EXITED}}})
 			}
+			time.Sleep(learnS * time.Second)
 			start()
 			waits := submitSpec(t, b, &pb.JobSpec{TimeLimitS: 36000, CpusPerTask: 8})
 			behind := submitSpec(t, b, &pb.JobSpec{TimeLimitS: 36000, CpusPerTask: 8})
@@ -78,6 +79,58 @@ func TestPlansByPredictions(t *testing.T) {
 				t.Errorf("%s: a new leader plans otherwise: %s", kind, d)
 			}
 		})
+	}
+}
+
+// TestPredictionsAreKept: passes that keep predictions plan as those that make them, with
+// jobs that come, are held, end, and are learned from meanwhile, and then shapes that come
+// and go.
+func TestPredictionsAreKept(t *testing.T) {
+	for _, kind := range []string{state.PredictRecentTwo, state.PredictLearned} {
+		q := newLongQueue(t, kind, 2, 120, 30, 3)
+		kept, longer := 0, 0
+		var lastPlan sched.Memo
+		for turn := range 40 {
+			switch turn % 5 {
+			case 0, 1:
+				q.end()
+			case 3:
+				q.later(time.Duration(turn) * time.Minute)
+			default:
+				q.submit(turn, state.Spec{CPUsPerTask: uint32(1 + turn%7), TimeLimitS: uint32(36000 + turn%3*600), MemoryPerCPU: 1 << 30})
+			}
+			view, version, before := q.b.View(), q.memo.predicted.version, len(q.memo.predicted.answers)
+			now := q.now()
+			got, want := q.l.snapshotAfter(&q.memo, view, now), q.l.Snapshot(view, now)
+			for i := range want.Waiting {
+				if d := cmp.Diff(want.Waiting[i], got.Waiting[i]); d != "" {
+					t.Fatalf("%s, turn %d: kept, a job is another one: %s", kind, turn, d)
+				}
+			}
+			for i := range max(len(want.Shapes), len(got.Shapes)) {
+				if d := cmp.Diff(want.Shapes[i], got.Shapes[i]); d != "" {
+					t.Fatalf("%s, turn %d: kept, a shape is another one: %s", kind, turn, d)
+				}
+			}
+			plan, next := sched.Schedule(got, lastPlan)
+			fresh, _ := sched.Schedule(want, sched.Memo{})
+			if d := cmp.Diff(fresh, plan); d != "" {
+				t.Fatalf("%s, turn %d: the plan is another one: %s", kind, turn, d)
+			}
+			lastPlan = next
+			if version == q.memo.predicted.version && q.memo.predicted.pass > 1 {
+				kept += before
+			}
+			for i := range got.Waiting {
+				if got.Shapes[got.Waiting[i].Shape].PlannedS != 0 {
+					longer++
+				}
+			}
+			q.pass()
+		}
+		if kept == 0 || longer == 0 {
+			t.Errorf("%s: %d predictions were kept, and %d jobs were planned by one", kind, kept, longer)
+		}
 	}
 }
 

@@ -88,8 +88,9 @@ func (l *Leader) awaitWork(ctx context.Context, rested, due time.Time) bool {
 
 // Memo is what one pass leaves for the next, for speed only.
 type Memo struct {
-	snapshot state.SnapshotMemo
-	plan     sched.Memo
+	snapshot  state.SnapshotMemo
+	plan      sched.Memo
+	predicted predicted
 }
 
 // Plan makes one scheduling pass, now being the wall clock's time. It returns
@@ -123,8 +124,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *Memo) bool {
 		l.last.Store(nil)
 		return true
 	}
-	var snapshot sched.Snapshot
-	snapshot, memo.snapshot = l.snapshotAfter(memo.snapshot, view, now)
+	snapshot := l.snapshotAfter(memo, view, now)
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
 		l.last.Store(nil)
 		return true
@@ -150,15 +150,14 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *Memo) bool {
 
 // Snapshot is what a plan of a View is made from, now being the wall clock's time.
 func (l *Leader) Snapshot(view *state.View, now time.Time) sched.Snapshot {
-	snapshot, _ := l.snapshotAfter(state.SnapshotMemo{}, view, now)
-	return snapshot
+	return l.snapshotAfter(new(Memo), view, now)
 }
 
-func (l *Leader) snapshotAfter(memo state.SnapshotMemo, view *state.View, now time.Time) (sched.Snapshot, state.SnapshotMemo) {
-	snapshot, memo := view.SchedSnapshotAfter(memo, logTime(view, now), l.told(view, now))
-	l.predicting.fill(view, &snapshot)
+func (l *Leader) snapshotAfter(memo *Memo, view *state.View, now time.Time) (snapshot sched.Snapshot) {
+	snapshot, memo.snapshot = view.SchedSnapshotAfter(memo.snapshot, logTime(view, now), l.told(view, now))
+	l.predicting.fill(view, &snapshot, memo)
 	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
-	return snapshot, memo
+	return snapshot
 }
 
 // place commits starts and reports whether any took effect.

@@ -63,7 +63,7 @@ func TestLargeEntriesAreSentFewAtOnce(t *testing.T) {
 		}
 		g.close(away)
 		var want []string
-		for i := range 12 {
+		for i := range 6 { // together more than the bound: the race detector looks at each byte many times
 			want = append(want, fmt.Sprintf("%d %s", i, strings.Repeat("x", 3<<20)))
 			g.propose(want[i])
 		}

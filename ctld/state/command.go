@@ -66,6 +66,8 @@ const (
 	KindNodeLeaves Kind = 420
 
 	KindTrimHistory Kind = 700
+
+	KindTopJobs Kind = 900
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -144,6 +146,8 @@ var commands = map[Kind]commandRow{
 	KindNodeLeaves: {"NodeLeaves", decodeInto[NodeLeaves]},
 
 	KindTrimHistory: {"TrimHistory", decodeInto[TrimHistory]},
+
+	KindTopJobs: {"TopJobs", decodeInto[TopJobs]},
 }
 
 // String is the command's name.

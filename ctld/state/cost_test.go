@@ -33,7 +33,7 @@ func TestWaitingJobTakesUnderOneKiB(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: the race detector's own memory would count")
 	}
-	const jobs = 20_000
+	const jobs = 10_000
 	cases := []struct {
 		name   string
 		submit func(n int) (SubmitJob, RequestID)

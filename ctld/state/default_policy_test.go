@@ -54,7 +54,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 		"scheduler": map[string]any{
 			"type": p.Scheduler.word(), "bf_job_part_count_reserve": int64(p.Scheduler.scheduled().PartJobs), "bf_max_job_test": int64(p.Scheduler.scheduled().MaxJobs),
 			"bf_max_job_array_resv": int64(p.Scheduler.scheduled().ArrayTasks), "bf_shortest_first": p.Scheduler.ShortestFirst,
-			"replay_runs": int64(p.Scheduler.replayRuns()), "replay_age": "28-0", "predict": "none",
+			"replay_runs": int64(p.Scheduler.replayRuns()), "replay_age": "28-0", "predict": "none", "enable_user_top": p.Scheduler.UserTop,
 		},
 		"accounting":   map[string]any{"enforce": []any{}},
 		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(), "network_allow": []any{}, "network_rate": "",

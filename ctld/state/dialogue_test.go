@@ -222,6 +222,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return CancelJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Coordinator: a.values["coordinator"]}
 	case "hold":
 		return HoldJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Coordinator: a.values["coordinator"]}
+	case "top":
+		return d.top(a)
 	case "release":
 		return ReleaseJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Coordinator: a.values["coordinator"]}
 	case "requeue":
@@ -353,6 +355,22 @@ func (d *dialogue) submit(a arguments) Command {
 		d.refused = err.Error()
 	}
 	return command
+}
+
+// top reads "top 3:0>-5 4:0>5": jobs with their nice values, former and new.
+func (d *dialogue) top(a arguments) Command {
+	c := TopJobs{UID: a.number("by"), Privileged: a.is("privileged")}
+	for _, word := range a.words {
+		if !strings.Contains(word, ":") {
+			continue
+		}
+		var change NiceChange
+		if _, err := fmt.Sscanf(word, "%d:%d>%d", &change.Job, &change.From, &change.To); err != nil {
+			d.t.Fatalf("%s: %v", word, err)
+		}
+		c.Changes = append(c.Changes, change)
+	}
+	return c
 }
 
 func (d *dialogue) targets(a arguments) []Target {

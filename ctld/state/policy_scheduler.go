@@ -22,6 +22,7 @@ type SchedulerPolicy struct {
 	ReplayRuns uint32 `cbor:"580,keyasint,omitempty"`
 	ReplayAgeS uint32 `cbor:"581,keyasint,omitempty"`
 	Predict    uint8  `cbor:"582,keyasint,omitempty"` // position in predictions
+	UserTop    bool   `cbor:"583,keyasint,omitempty"` // users too may order their own jobs: TopJobs
 }
 
 // How many starts are planned where the policy does not say. Slurm plans those of 500
@@ -97,7 +98,7 @@ func (p *SchedulerPolicy) message() *pb.SchedulerPolicy {
 	in := p.scheduled()
 	return &pb.SchedulerPolicy{
 		Type: p.word(), BfJobPartCountReserve: in.PartJobs, BfMaxJobTest: in.MaxJobs, BfMaxJobArrayResv: in.ArrayTasks, BfShortestFirst: in.ShortestFirst,
-		ReplayRuns: p.replayRuns(), ReplayAgeS: p.replayAgeS(), Predict: wordOf(predictions, p.Predict),
+		ReplayRuns: p.replayRuns(), ReplayAgeS: p.replayAgeS(), Predict: wordOf(predictions, p.Predict), EnableUserTop: p.UserTop,
 	}
 }
 
@@ -120,9 +121,9 @@ func SchedulerFromMessage(m *pb.SchedulerPolicy) SchedulerPolicy {
 		ageS = 0
 	}
 	return SchedulerPolicy{
-		ReplayAgeS: ageS,
-		Type:       numberOf(schedulerTypes, m.GetType()),
-		PartJobs:   stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
+		ReplayAgeS: ageS, UserTop: m.GetEnableUserTop(),
+		Type:     numberOf(schedulerTypes, m.GetType()),
+		PartJobs: stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
 		ArrayTasks: stored(m.GetBfMaxJobArrayResv(), DefaultPlannedTasks), ShortestFirst: m.GetBfShortestFirst(),
 		ReplayRuns: stored(m.GetReplayRuns(), DefaultReplayRuns), Predict: numberOf(predictions, cmp.Or(m.GetPredict(), "none")),
 	}
@@ -166,6 +167,7 @@ func (p *SchedulerPolicy) settings() []setting {
 		{"replay_runs", fmt.Sprint(p.replayRuns())},
 		{"replay_age", clockOf(p.replayAgeS())},
 		{"predict", wordOf(predictions, p.Predict)},
+		{"enable_user_top", fmt.Sprint(p.UserTop)},
 	}
 }
 
@@ -174,7 +176,7 @@ func (p *SchedulerPolicy) parameters() string {
 	var words []string
 	for _, s := range p.settings() {
 		switch {
-		case !strings.HasPrefix(s.key, "bf_") || !p.backfills() || s.value == "false":
+		case s.value == "false" || s.key != "enable_user_top" && (!strings.HasPrefix(s.key, "bf_") || !p.backfills()):
 		case s.value == "true":
 			words = append(words, s.key)
 		default:

@@ -21,6 +21,14 @@ type SnapshotMemo struct {
 	running runningMemo
 }
 
+// Shapes are the shapes of the snapshot as its waiting jobs asked for them, in the places
+// that they have there. They are the same list in memory for as long as they are the same.
+func (m *SnapshotMemo) Shapes() []sched.Shape { return m.waiting.shapes.scheduled }
+
+// Reshaped is for who gave waiting jobs of the snapshot other shapes, in its own list. The
+// next snapshot has those again that they asked for.
+func (m *SnapshotMemo) Reshaped() { m.waiting.narrowed = true }
+
 // nodesMemo is the nodes of a snapshot, as far as each follows from its record.
 type nodesMemo struct {
 	records   []*Node // ascending by name

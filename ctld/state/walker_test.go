@@ -89,6 +89,8 @@ func (w *walker) next(v *View) Command {
 		return w.ended(v)
 	case n < 78:
 		return CancelJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30), Coordinator: []string{"", w.userName()}[w.Intn(2)]}
+	case n < 81 && w.shares && w.chance(20):
+		return w.top(v)
 	case n < 81:
 		return HoldJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30), AsUser: w.shares && w.chance(20)}
 	case n < 84:

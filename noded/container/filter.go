@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -36,9 +37,21 @@ const filterWord = "seccomp-filter"
 const filterTimeout = 2 * time.Minute
 
 // CompileFilter answers the filter of all containers for Spec.Filter, or of those that
-// may have others inside. It depends on the kernel and on libseccomp: compile it again
-// after a restart.
+// may have others inside. It depends on the kernel and on libseccomp, and so is the same
+// as long as this process lives: compile it again after a restart.
 func CompileFilter(nested bool) ([]byte, error) {
+	if nested {
+		return nestedFilter()
+	}
+	return plainFilter()
+}
+
+var (
+	plainFilter  = sync.OnceValues(func() ([]byte, error) { return compileFilter(false) })
+	nestedFilter = sync.OnceValues(func() ([]byte, error) { return compileFilter(true) })
+)
+
+func compileFilter(nested bool) ([]byte, error) {
 	if !seccomp.Enabled {
 		return nil, ErrNoSeccomp
 	}

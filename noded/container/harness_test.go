@@ -142,10 +142,6 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 	}
-	engine, rejected := checkpoint.Find(context.Background(), []string{o.CRIU})
-	if engine == nil {
-		return c, fmt.Errorf("no CRIU: %v", rejected)
-	}
 	group := func() *cgroup.Group { return cgroup.New(c.spec.Cgroup.Path, cgroup.Limits{}) }
 	switch o.Do {
 	case "start":
@@ -167,10 +163,17 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 	case "thaw":
 		return c, group().Thaw(ctx)
 	case "save":
-		var err error
+		engine, err := o.engine()
+		if err != nil {
+			return c, err
+		}
 		r.Manifest, err = c.Save(ctx, engine, SaveOptions{Dir: o.Image, Log: filepath.Dir(o.Image)})
 		return c, err
 	case "dump": // with CRIU alone
+		engine, err := o.engine()
+		if err != nil {
+			return c, err
+		}
 		mounts, err := foreignMounts(c.Pid())
 		if err != nil {
 			return c, err
@@ -190,6 +193,10 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		err := errors.Join(c.waitFor(r), c.Destroy(), ownDisk.Discard())
 		return nil, err
 	case "restore":
+		engine, err := o.engine()
+		if err != nil {
+			return c, err
+		}
 		spec, cleanup, err := o.spec()
 		if err != nil {
 			return c, err
@@ -210,6 +217,15 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		return c, err
 	}
 	return c, fmt.Errorf("%q is no order", o.Do)
+}
+
+// engine tries CRIU out, which takes as long as to start a container.
+func (o *order) engine() (*checkpoint.Engine, error) {
+	engine, rejected := checkpoint.Find(context.Background(), []string{o.CRIU})
+	if engine == nil {
+		return nil, fmt.Errorf("no CRIU: %v", rejected)
+	}
+	return engine, nil
 }
 
 func (c *Container) waitFor(r *report) error {

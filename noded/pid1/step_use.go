@@ -17,8 +17,8 @@ import (
 
 // runningTask is a task that runs.
 type runningTask struct {
-	rank uint32
-	pid  int
+	local, rank uint32
+	pid         int
 }
 
 // listSteps answers step.Steps.
@@ -28,6 +28,7 @@ func (p *process1) listSteps() *step.StepList {
 	add := func(record step.Record, tasks []runningTask) {
 		for _, t := range tasks {
 			record.Pids = append(record.Pids, t.pid)
+			record.LocalIDs, record.GlobalIDs = append(record.LocalIDs, t.local), append(record.GlobalIDs, t.rank)
 			if use := used[t.pid]; use != nil {
 				record.Add(t.rank, use)
 			}
@@ -57,9 +58,9 @@ func (run *stepRun) use() (step.Record, []runningTask) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	var tasks []runningTask
-	for _, t := range run.tasks {
+	for i, t := range run.tasks {
 		if !t.done {
-			tasks = append(tasks, runningTask{t.rank, t.child.pid})
+			tasks = append(tasks, runningTask{uint32(i), t.rank, t.child.pid})
 		}
 	}
 	return run.record, tasks
@@ -72,7 +73,7 @@ func (s *session) use() (step.Record, []runningTask) {
 	if s.exited != nil {
 		return step.Record{}, nil
 	}
-	return s.record, []runningTask{{0, s.child.pid}}
+	return s.record, []runningTask{{pid: s.child.pid}}
 }
 
 func (b *batch) use() (step.Record, []runningTask) {
@@ -81,7 +82,7 @@ func (b *batch) use() (step.Record, []runningTask) {
 	if b.running == nil {
 		return step.Record{}, nil
 	}
-	return step.Record{Step: step.BatchStep, Name: "batch", Tasks: 1, StartMS: b.startMS}, []runningTask{{0, b.running.pid}}
+	return step.Record{Step: step.BatchStep, Name: "batch", Tasks: 1, StartMS: b.startMS}, []runningTask{{pid: b.running.pid}}
 }
 
 // usedBySessions is what the processes of each session use together, by its leader.

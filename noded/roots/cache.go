@@ -75,10 +75,10 @@ func (c *Cache) lock() (unlock func(), err error) {
 		file.Close()
 		return nil, fmt.Errorf("lock the cache of container images: %w", err)
 	}
-	return func() { file.Close() }, nil
+	return func() { unflock(file) }, nil
 }
 
-// flock takes a lock of a file, which its closing gives back.
+// flock takes a lock of a file, which unflock gives back, or the end of this process.
 func flock(file *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(file.Fd()), how); !errors.Is(err, unix.EINTR) {
@@ -87,13 +87,20 @@ func flock(file *os.File, how int) error {
 	}
 }
 
+// unflock gives a lock back, and closes its file. Closing alone would not do: a child that
+// has not executed its program yet has a copy of the descriptor, which would keep the lock.
+func unflock(file *os.File) {
+	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN)
+	file.Close()
+}
+
 // sweep deletes what nobody is busy with. It is called without the lock.
 func (c *Cache) sweep() {
 	for _, file := range c.abandoned() {
 		if err := remove.Tree(file.Name()); err != nil {
 			c.Log.Warn("what is left of a container image cannot be removed: look at it", "path", file.Name(), "error", err)
 		}
-		file.Close()
+		unflock(file)
 	}
 }
 

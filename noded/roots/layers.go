@@ -39,6 +39,9 @@ type use struct {
 	hex string
 }
 
+// Close gives the lock back.
+func (u *use) Close() { unflock(u.File) }
+
 // take takes the lock of a layer, or answers nil at once if it is not free and wait is
 // false.
 func (c *Cache) take(ctx context.Context, hex string, how int, wait bool) (*use, error) {
@@ -144,7 +147,7 @@ func (c *Cache) reserve(hex string, want int64) (dir *os.File, got int64, others
 	}
 	if dir, err = os.Open(path); err == nil {
 		if err = errors.Join(flock(dir, unix.LOCK_EX), writeJSON(filepath.Join(path, recordName), record{Size: unpack.Size{Bytes: got}})); err != nil {
-			dir.Close()
+			unflock(dir)
 		}
 	}
 	if err != nil {

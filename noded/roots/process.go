@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/userpath"
+	"github.com/gleaner-hpc/gleaner/oci/bound"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -116,7 +117,7 @@ func (p *process) wait() error {
 	if !errors.As(err, &exit) {
 		return err
 	}
-	said := strings.TrimSpace(p.says.String())
+	said := bound.Explain(strings.TrimSpace(p.says.String()))
 	if said == "" {
 		said = "goci ended: " + exit.Error()
 	}

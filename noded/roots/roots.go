@@ -301,7 +301,7 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 		return err
 	}
 	defer func() {
-		dir.Close()
+		unflock(dir)
 		p.sweep() // it has gone into the cache, or is of no use
 	}()
 	root := filepath.Join(dir.Name(), rootName)

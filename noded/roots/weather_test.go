@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/oci/ref"
 )
@@ -227,6 +230,23 @@ func TestCacheKeepsToItsLimit(t *testing.T) {
 	}
 }
 
+// TestLockOfForkedChild: a child that was forked while a job used a layer, and has not
+// executed its program yet, does not keep that layer.
+func TestLockOfForkedChild(t *testing.T) {
+	c := newCache(t)
+	must(t, c.makeDirs())
+	held, err := c.take(t.Context(), "aa", unix.LOCK_SH, false)
+	must(t, err)
+	copied, err := unix.Dup(int(held.Fd()))
+	must(t, err)
+	defer unix.Close(copied)
+	held.Close()
+	if held, err = c.take(t.Context(), "aa", unix.LOCK_EX, false); held == nil {
+		t.Fatalf("the layer is still in use: %v", err)
+	}
+	held.Close()
+}
+
 // TestTwoAtOnce: two jobs that need one image pull it once.
 func TestTwoAtOnce(t *testing.T) {
 	s, c, u := newSite(t), newCache(t), person(t, 1000)
@@ -343,4 +363,47 @@ func TestFiles(t *testing.T) {
 	}
 	must(t, os.Chmod(file, 0o600)) // root's
 	refused(t, newCache(t), u, r, "permission denied")
+}
+
+// TestFilesOfSquashfs: a file of the user's is read as that user, and pinned by what is in
+// it.
+func TestFilesOfSquashfs(t *testing.T) {
+	u := person(t, 1000)
+	from := t.TempDir()
+	must(t, os.Chmod(from, 0o755))
+	must(t, os.WriteFile(filepath.Join(from, "a"), []byte("content"), 0o644))
+	file := filepath.Join(u.Home, "tools.sqsh")
+	squashfs := func() {
+		out, err := exec.Command("mksquashfs", from, file, "-noappend", "-quiet", "-no-progress").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v (make setup installs mksquashfs): %s", err, out)
+		}
+	}
+	squashfs()
+	pinned, err := exec.Command(program, "pin", file).Output()
+	must(t, err)
+	r, err := ref.ParsePinned(strings.TrimSpace(string(pinned)))
+	must(t, err)
+	c := newCache(t)
+	root, err := pullRoot(t, c, u, r)
+	must(t, err)
+	if content, err := os.ReadFile(filepath.Join(root.Layers[0], "a")); err != nil || string(content) != "content" {
+		t.Errorf("%q %v", content, err)
+	}
+	if _, err := pullRoot(t, c, person(t, 1001), r); err != nil { // who can read it has it from the cache
+		t.Error(err)
+	}
+	must(t, unix.Mknod(filepath.Join(from, "disk"), unix.S_IFBLK, 0))
+	must(t, os.WriteFile(filepath.Join(from, "a"), []byte("others"), 0o644))
+	squashfs()
+	refused(t, newCache(t), u, r, "should be sha256:")
+	pinned, err = exec.Command(program, "pin", file).Output()
+	must(t, err)
+	evil, err := ref.ParsePinned(strings.TrimSpace(string(pinned)))
+	must(t, err)
+	refused(t, newCache(t), u, evil, "a device file, /disk")
+	must(t, os.Truncate(file, 200))
+	refused(t, newCache(t), u, evil, "copy the file again")
+	must(t, os.Chmod(file, 0o600)) // root's
+	refused(t, newCache(t), u, evil, "permission denied")
 }

@@ -1,5 +1,5 @@
 // Package fetch reads container images where their users have them: in registries,
-// layouts and archives. It runs as the user, with the user's credentials and rights, and
+// layouts, archives and files of squashfs. It runs as the user, with the user's credentials and rights, and
 // what it answers is checked by whoever asked.
 package fetch
 
@@ -31,6 +31,8 @@ func open(r ref.Ref) (source, error) {
 		return openLayout(r)
 	case ref.Archive:
 		return openArchive(r)
+	case ref.SIF, ref.Squashfs:
+		return openFile(r)
 	}
 	return openRegistry(r)
 }
@@ -65,7 +67,7 @@ func Documents(ctx context.Context, r ref.Ref, architecture string) (manifest.Do
 	}
 	documents := manifest.Documents{document}
 	const deepest = 3 // index, manifest, configuration
-	for r.Kind != ref.Archive {
+	for r.Kind == ref.Registry || r.Kind == ref.Layout {
 		next, isConfig, err := manifest.Next(document, architecture)
 		if err != nil {
 			return nil, err

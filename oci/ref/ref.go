@@ -1,5 +1,5 @@
 // Package ref reads and writes what names a container image: a registry's reference, a
-// layout's directory or an archive's file, and the digest that pins its bytes. It opens
+// layout's directory, an archive's file or one of squashfs, and the digest that pins its bytes. It opens
 // nothing.
 package ref
 
@@ -21,7 +21,12 @@ const (
 	Registry Kind = "docker"         // docker://HOST/NAME:TAG, or without a word
 	Layout   Kind = "oci"            // oci:DIRECTORY[:TAG], an image layout of the OCI
 	Archive  Kind = "docker-archive" // docker-archive:FILE[:NAME:TAG], what docker save writes
+	SIF      Kind = "sif"            // sif:FILE, or FILE.sif: what Apptainer builds
+	Squashfs Kind = "squashfs"       // squashfs:FILE, FILE.sqsh or FILE.squashfs: a root as Enroot keeps it
 )
+
+// Runscript is what Apptainer starts in an image of its own, from the root.
+const Runscript = ".singularity.d/runscript"
 
 // MaxBytes bounds a name, with its digest.
 const MaxBytes = 1024
@@ -40,12 +45,13 @@ type Ref struct {
 var (
 	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	tagPattern    = regexp.MustCompile(`^[\w][\w.-]{0,127}$`)
+	noTag         = regexp.MustCompile(`^[^\s\S]`) // of a file that has one image
 	nameInArchive = regexp.MustCompile(`^[\w][\w./-]*(:[\w][\w.-]*)?$`)
 )
 
 // Parse reads a name as its user types it: nvcr.io/nvidia/pytorch:24.05-py3,
-// docker://ubuntu, oci:DIR:TAG, docker-archive:FILE, and pyxis' HOST#NAME. A relative path
-// is taken from directory.
+// docker://ubuntu, oci:DIR:TAG, docker-archive:FILE, FILE.sif, FILE.sqsh, and pyxis'
+// HOST#NAME. A relative path is taken from directory.
 func Parse(text, directory string) (Ref, error) {
 	switch {
 	case text == "":
@@ -61,10 +67,18 @@ func Parse(text, directory string) (Ref, error) {
 		return parsePath(Layout, rest, directory, tagPattern)
 	case Archive:
 		return parsePath(Archive, rest, directory, nameInArchive)
+	case SIF, Squashfs:
+		return parsePath(Kind(word), rest, directory, noTag)
 	}
+	plain, _, _ := strings.Cut(text, "@sha256:")
 	switch {
-	case word == "sif", word == "squashfs", strings.HasPrefix(text, "/"), strings.HasPrefix(text, "./"), strings.HasSuffix(text, ".sqsh"), strings.HasSuffix(text, ".sif"):
-		return Ref{}, fmt.Errorf("%w: files of squashfs (.sif, .sqsh) are not mounted, because the kernel would have to read a file system that a user made: convert it to an OCI layout, and name that with oci:DIRECTORY", ErrName)
+	case strings.Contains(plain, "://"): // of a registry, whatever it ends in
+	case strings.HasSuffix(plain, ".sif"):
+		return parsePath(SIF, text, directory, noTag)
+	case strings.HasSuffix(plain, ".sqsh"), strings.HasSuffix(plain, ".squashfs"):
+		return parsePath(Squashfs, text, directory, noTag)
+	case strings.HasPrefix(text, "/"), strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"):
+		return Ref{}, fmt.Errorf("%w: it is a path: type sif:FILE, squashfs:FILE, oci:DIRECTORY or docker-archive:FILE", ErrName)
 	}
 	return parseRegistry(strings.TrimPrefix(text, "docker://"))
 }
@@ -78,7 +92,7 @@ func parseRegistry(text string) (Ref, error) {
 	}
 	tag, err := name.NewTag(text)
 	if err != nil {
-		return Ref{}, fmt.Errorf("%w: %v: type HOST/NAME:TAG, oci:DIRECTORY or docker-archive:FILE", ErrName, err)
+		return Ref{}, fmt.Errorf("%w: %v: type HOST/NAME:TAG, oci:DIRECTORY, docker-archive:FILE or FILE.sif", ErrName, err)
 	}
 	r.Name, r.Tag = tag.Context().Name(), tag.TagStr()
 	if r.Digest != "" && !strings.HasSuffix(text, ":"+r.Tag) {

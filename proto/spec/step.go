@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -22,6 +23,9 @@ func StepPart(r *step.Record) *pb.StepPart {
 	}
 	for _, pid := range r.Pids {
 		part.Pids = append(part.Pids, int32(pid))
+	}
+	if len(r.LocalIDs) == len(r.Pids) && len(r.GlobalIDs) == len(r.Pids) {
+		part.LocalIds, part.GlobalIds = slices.Clone(r.LocalIDs), slices.Clone(r.GlobalIDs)
 	}
 	return part
 }

@@ -23,6 +23,9 @@ type Record struct {
 	Signal int `json:"signal,omitempty"`
 	// Pids are of the tasks that run, as seen inside the container.
 	Pids []int `json:"pids,omitempty"`
+	// LocalIDs and GlobalIDs are the numbers of those tasks on this node, and in the step.
+	LocalIDs  []uint32 `json:"local_ids,omitempty"`
+	GlobalIDs []uint32 `json:"global_ids,omitempty"`
 
 	// Sums are over its tasks. Of a task that has ended, memory is the most that one of
 	// its processes had at once; of one that runs, what they have together now.

@@ -7,9 +7,10 @@ import (
 )
 
 // Moved is why a job does not start when it was planned to, in a sentence; "" where it was
-// not planned to start sooner. startMS is when it is planned now; 0 = it is not.
+// not planned to start sooner, or less than a second, which no time that is shown tells.
+// startMS is when it is planned now; 0 = it is not.
 func Moved(m sched.Moved, startMS int64) string {
-	if m.FromMS == 0 {
+	if m.FromMS == 0 || startMS != 0 && startMS-m.FromMS < 1000 {
 		return ""
 	}
 	planned := "has no planned start any more"

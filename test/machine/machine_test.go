@@ -37,7 +37,7 @@ var cases = []Case{
 	tests("noded/shim", "^Test(SupervisorKilled|ParkOfSuspended"+prototest.Soak("", "|Memory|OrphansAreKilled|ForkBomb|ParkTakesDevices|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	// The kernel of the machine that runs all tests may lack WireGuard.
-	tests("noded/gangnet/wire", "^Test(ConnectionsOutliveTheLink|GoneWithItsSupervisor|Killed"+prototest.Soak("", "|Moved")+")$/^(kernel|both)$"),
+	tests("noded/gangnet/wire", "^Test(ConnectionsOutliveTheLink|GoneWithItsSupervisor|Killed"+prototest.Soak("", "|Moved")+")$/^("+prototest.Soak("kernel", "kernel|both")+")$"),
 	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups"+prototest.Soak("", "|OccupiedParent")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("test/scenario", "^TestScenarios$/^isolation$", "GLEANER_SCENARIO_PATIENCE=8"),

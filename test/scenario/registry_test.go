@@ -5,12 +5,16 @@ import (
 	"log"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/sylabs/sif/v2/pkg/sif"
 
 	"github.com/gleaner-hpc/gleaner/test/registry/image"
 )
@@ -18,6 +22,7 @@ import (
 func init() {
 	commands["registry"] = startRegistry
 	commands["pushimage"] = pushImage
+	commands["sif"] = makeSIF
 }
 
 // startRegistry is `registry`: a container registry on this machine, in $REGISTRY, until
@@ -56,4 +61,30 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(image.Sign(at, digest, key))
 	ts.Check(os.WriteFile(ts.MkAbs("cosign.pub"), []byte(public), 0o644))
+}
+
+// makeSIF is `sif FILE [flags] PROGRAM...`: an image as Apptainer keeps it.
+func makeSIF(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: sif FILE [flags] PROGRAM...")
+	}
+	made, err := image.Parse(args[1:])
+	ts.Check(err)
+	root := mutate.Extract(made)
+	defer root.Close()
+	file := ts.MkAbs("root.sqsh")
+	command := exec.Command("mksquashfs", "-", file, "-tar", "-noappend", "-quiet", "-no-progress")
+	command.Stdin = root
+	if out, err := command.CombinedOutput(); err != nil {
+		ts.Fatalf("mksquashfs, which make setup installs: %v: %s", err, out)
+	}
+	content, err := os.Open(file)
+	ts.Check(err)
+	defer content.Close()
+	d, err := sif.NewDescriptorInput(sif.DataPartition, content, sif.OptPartitionMetadata(sif.FsSquash, sif.PartPrimSys, runtime.GOARCH))
+	ts.Check(err)
+	container, err := sif.CreateContainerAtPath(args[0], sif.OptCreateWithDescriptors(d), sif.OptCreateWithLaunchScript("#!/usr/bin/env run-singularity\n"))
+	ts.Check(err)
+	ts.Check(container.UnloadContainer())
+	ts.Check(os.Chmod(args[0], 0o644))
 }

@@ -7,12 +7,14 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// OutputVisit plays one request for a job's output: what is sent, and how it ends. Then, if
+// OutputVisit plays one request for a job's output, or to process 1: what is sent, and how it ends. Then, if
 // set, is called before it ends.
 type OutputVisit struct {
 	Send []*pb.TunnelMessage
-	End  error
-	Then func(*StubController)
+	// Question: what comes after the first message answers one of the client.
+	Question bool
+	End      error
+	Then     func(*StubController)
 }
 
 // Attach plays the visits of Outputs one after the other, and remembers what was asked.
@@ -34,7 +36,12 @@ func (s *StubController) Attach(stream pb.Controller_AttachServer) error {
 	if visit.Then != nil {
 		defer visit.Then(s)
 	}
-	for _, message := range visit.Send {
+	for i, message := range visit.Send {
+		if i == 1 && visit.Question {
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+		}
 		if err := stream.Send(message); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ type schedulerFile struct {
 	BfMaxJobTest          *uint32 `toml:"bf_max_job_test"`
 	BfMaxJobArrayResv     *uint32 `toml:"bf_max_job_array_resv"`
 	BfShortestFirst       bool    `toml:"bf_shortest_first"`
+	EnableUserTop         bool    `toml:"enable_user_top"`
 	ReplayRuns            *uint32 `toml:"replay_runs"`
 	ReplayAge             any     `toml:"replay_age"`
 	Predict               string  `toml:"predict"`
@@ -52,6 +53,6 @@ func (s *schedulerFile) message() (*pb.SchedulerPolicy, error) {
 	return &pb.SchedulerPolicy{
 		ReplayRuns: number(s.ReplayRuns, 50_000), ReplayAgeS: age,
 		Type: kind, BfJobPartCountReserve: number(s.BfJobPartCountReserve, 10), BfMaxJobTest: number(s.BfMaxJobTest, 500),
-		BfMaxJobArrayResv: number(s.BfMaxJobArrayResv, 20), BfShortestFirst: s.BfShortestFirst, Predict: predict,
+		BfMaxJobArrayResv: number(s.BfMaxJobArrayResv, 20), BfShortestFirst: s.BfShortestFirst, Predict: predict, EnableUserTop: s.EnableUserTop,
 	}, nil
 }

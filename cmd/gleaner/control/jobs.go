@@ -53,6 +53,35 @@ func controlRequeueHold(c *controlRun, words []string) error {
 	return c.changeJobs("requeuehold", what, words)
 }
 
+// controlTop is "top 12,13": one request, since it is the order of all of them.
+func controlTop(c *controlRun, words []string) error {
+	switch {
+	case len(words) == 0:
+		return c.tooFew("top")
+	case len(words) > 1:
+		return c.tooMany("top")
+	}
+	targets, err := spec.ParseJobTargets(words[0])
+	if err != nil {
+		return c.inv.Fail("%w", err)
+	}
+	request := &pb.ControlRequest{RequestId: uuid.NewString(), Verb: pb.ControlVerb_CONTROL_VERB_TOP, Filter: &pb.JobFilter{}}
+	for _, target := range targets {
+		if target.HasTasks {
+			return c.inv.Fail("Invalid job id specified: %s: arrays are moved whole: name it as %d", target, target.Job)
+		}
+		request.Filter.Ids = append(request.Filter.Ids, &pb.JobId{Job: target.Job})
+	}
+	answer, err := client.Call(c.inv.Context, c.client, c.client.Control, request)
+	switch {
+	case err != nil && c.refusedJob(err, "job "+words[0]), err == nil && c.jobErrors(answer.GetResults()):
+		return option.Exit(1)
+	case err != nil:
+		return client.LoadError(c.inv, "slurm_top_job error", err)
+	}
+	return nil
+}
+
 // changeJobs asks for a change of each of the jobs, and says for which it was
 // not made.
 func (c *controlRun) changeJobs(verb string, what pb.ControlVerb, words []string) error {

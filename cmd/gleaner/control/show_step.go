@@ -30,13 +30,7 @@ func showStep(c *controlRun, id string) error {
 		}
 		filter.Ids = targets.Jobs()
 	}
-	steps.Own(filter)
-	var jobs []*pb.Job
-	restart := func() bool { jobs = nil; return true }
-	err := client.List(c.inv.Context, c.client, c.client.ListJobs, &pb.ListJobsRequest{Filter: filter}, restart, func(answer *pb.ListJobsResponse) error {
-		jobs = append(jobs, answer.GetJobs()...)
-		return nil
-	})
+	jobs, err := c.jobsWithSteps(filter)
 	switch {
 	case status.Code(err) == codes.NotFound, err == nil && id != "" && len(jobs) == 0:
 		return option.Fail(1, "scontrol_print_step: slurm_get_job_steps(%s) failed: Invalid job id specified", format.Printable(id))
@@ -71,4 +65,16 @@ func showStep(c *controlRun, id string) error {
 		return err
 	}
 	return option.Exit(1)
+}
+
+// jobsWithSteps lists the jobs of a filter; without one those that the caller may ask for
+// their steps.
+func (c *controlRun) jobsWithSteps(filter *pb.JobFilter) (jobs []*pb.Job, err error) {
+	steps.Own(filter)
+	restart := func() bool { jobs = nil; return true }
+	err = client.List(c.inv.Context, c.client, c.client.ListJobs, &pb.ListJobsRequest{Filter: filter}, restart, func(answer *pb.ListJobsResponse) error {
+		jobs = append(jobs, answer.GetJobs()...)
+		return nil
+	})
+	return jobs, err
 }

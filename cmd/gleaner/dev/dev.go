@@ -129,8 +129,8 @@ func lock(directory string) (unlock func(), err error) {
 
 // Deadlines of the steps of a start and a stop.
 const (
-	controllerDeadline = 30 * time.Second
-	nodesDeadline      = 60 * time.Second
+	controllerDeadline = 2 * time.Minute
+	nodesDeadline      = 2 * time.Minute
 	stopDeadline       = 10 * time.Second
 	endJobsDeadline    = 30 * time.Second
 )

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/oci/bound"
 	"github.com/gleaner-hpc/gleaner/oci/ref"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -30,7 +31,7 @@ const (
 
 func containerOptions() []option.Option {
 	return []option.Option{
-		{Long: OptImage, Aliases: []string{"container-image"}, Argument: "image", InScript: true, Environment: variables("IMAGE"), Help: "run in this container image in place of the node's own root: HOST/NAME:TAG of a registry, oci:DIRECTORY[:TAG] or docker-archive:FILE. What it is now is what every node and every restart of the job gets"},
+		{Long: OptImage, Aliases: []string{"container-image"}, Argument: "image", InScript: true, Environment: variables("IMAGE"), Help: "run in this container image in place of the node's own root: HOST/NAME:TAG of a registry, oci:DIRECTORY[:TAG], docker-archive:FILE, FILE.sif or FILE.sqsh. What it is now is what every node and every restart of the job gets"},
 		{Long: optContainerMounts, Argument: "source:target[:ro][,...]", InScript: true, Environment: variables("CONTAINER_MOUNTS"), Help: "show these directories and files of yours at other paths in the image; without a target at their own"},
 		{Long: optContainerDir, Argument: "directory", InScript: true, Environment: variables("CONTAINER_WORKDIR"), Help: "directory in the image in which the script starts", Default: "the image's, else that of --chdir"},
 		{Long: optContainerEnv, Argument: "name[,...]", InScript: true, Environment: variables("CONTAINER_ENV"), Help: "variables of yours that keep their values where the image sets them too"},
@@ -103,7 +104,7 @@ func PinImage(image string) (string, error) {
 	cmd.Stderr = &said
 	pinned, err := cmd.Output()
 	if err != nil {
-		why := strings.TrimSpace(said.String())
+		why := bound.Explain(strings.TrimSpace(said.String()))
 		if why == "" {
 			why = err.Error()
 		}

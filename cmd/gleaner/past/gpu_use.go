@@ -18,6 +18,9 @@ type GPUUse struct {
 	MemoryNode  string
 	SumMemory   uint64 // of the nodes' highest
 	Nodes       int    // that measured it
+	// Only of one that runs: what all of its nodes measured last.
+	NowPercent uint32
+	NowMemory  uint64
 }
 
 func (u *GPUUse) add(node string, part *pb.StepPart) {
@@ -35,6 +38,8 @@ func (u *GPUUse) add(node string, part *pb.StepPart) {
 		u.Memory, u.MemoryNode = part.GetPeakGpuMemoryBytes(), node
 	}
 	u.SumMemory += part.GetPeakGpuMemoryBytes()
+	u.NowPercent += part.GetGpuPercent()
+	u.NowMemory += part.GetGpuMemoryBytes()
 }
 
 // GPU is what the row's step used of GPUs. The batch script's line has what all of the job

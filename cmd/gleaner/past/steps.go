@@ -31,7 +31,12 @@ type Step struct {
 	Virtual    Most
 	SumVirtual uint64
 	Pids       map[string][]int32 // by node
+	// TaskIDs are of the tasks with those pids; empty = the node does not say.
+	TaskIDs map[string][]TaskID
 }
+
+// TaskID is the number of a task on its node, and in its step.
+type TaskID struct{ Local, Global uint32 }
 
 // Most is the highest use of one task.
 type Most struct {
@@ -54,7 +59,7 @@ func Steps(run *pb.PastRun) (steps []*Step, omitted uint32) {
 		for _, part := range node.GetSteps() {
 			s := known[part.GetStep()]
 			if s == nil {
-				s = &Step{Number: part.GetStep(), Name: part.GetName(), Pids: map[string][]int32{}, StartMS: part.GetStartMs(), EndMS: part.GetEndMs()}
+				s = &Step{Number: part.GetStep(), Name: part.GetName(), Pids: map[string][]int32{}, TaskIDs: map[string][]TaskID{}, StartMS: part.GetStartMs(), EndMS: part.GetEndMs()}
 				known[s.Number] = s
 				steps = append(steps, s)
 			}
@@ -96,6 +101,11 @@ func (s *Step) add(node string, part *pb.StepPart) {
 	s.GPU.add(node, part)
 	s.Virtual.take(part.GetPeakVirtualBytes(), node, part.GetPeakVirtualRank())
 	s.Pids[node] = part.GetPids()
+	if locals, globals := part.GetLocalIds(), part.GetGlobalIds(); len(locals) == len(part.GetPids()) && len(globals) == len(locals) {
+		for i := range locals {
+			s.TaskIDs[node] = append(s.TaskIDs[node], TaskID{locals[i], globals[i]})
+		}
+	}
 }
 
 func statusOf(code, signal uint32) uint32 {

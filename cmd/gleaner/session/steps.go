@@ -32,10 +32,12 @@ func askAll(ctx context.Context, c *client.Client, job *pb.Job) ([]*pb.NodeSteps
 	group.SetLimit(stepsAtOnce)
 	for i, node := range nodes {
 		group.Go(func() error {
-			records, err := stepsOn(ctx, c, job.GetId(), node.GetNode())
+			records, measured, err := stepsOn(ctx, c, job.GetId(), node.GetNode())
 			answers[i] = &pb.NodeSteps{Node: node.GetNode()}
 			for j := range records {
-				answers[i].Steps = append(answers[i].Steps, spec.StepPart(&records[j]))
+				part := spec.StepPart(&records[j])
+				addMeasured(part, measured)
+				answers[i].Steps = append(answers[i].Steps, part)
 			}
 			return err
 		})
@@ -43,13 +45,25 @@ func askAll(ctx context.Context, c *client.Client, job *pb.Job) ([]*pb.NodeSteps
 	return answers, group.Wait()
 }
 
-func stepsOn(ctx context.Context, c *client.Client, job *pb.JobId, node string) ([]step.Record, error) {
-	stream, _, err := openSession(ctx, c, &pb.Attach{Job: job, Node: node})
+// stepsOn asks process 1 of a job on one node, and the node for what it has measured itself.
+func stepsOn(ctx context.Context, c *client.Client, job *pb.JobId, node string) ([]step.Record, *pb.NodeSteps, error) {
+	stream, _, err := openSession(ctx, c, &pb.Attach{Job: job, Node: node, Use: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer stream.Close()
 	late := time.AfterFunc(attachTime, func() { _ = stream.Close() })
 	defer late.Stop()
-	return step.NewAttachment(stream).Steps()
+	records, err := step.NewAttachment(stream).Steps()
+	return records, stream.measured, err
+}
+
+// addMeasured adds to a step what its node has measured of it.
+func addMeasured(part *pb.StepPart, measured *pb.NodeSteps) {
+	for _, of := range measured.GetSteps() {
+		if of.GetStep() == part.GetStep() {
+			part.GpuSamples, part.SumGpuPercent, part.MostGpuPercent, part.PeakGpuMemoryBytes = of.GetGpuSamples(), of.GetSumGpuPercent(), of.GetMostGpuPercent(), of.GetPeakGpuMemoryBytes()
+			part.GpuPercent, part.GpuMemoryBytes = of.GetGpuPercent(), of.GetGpuMemoryBytes()
+		}
+	}
 }

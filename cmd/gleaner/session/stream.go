@@ -30,6 +30,7 @@ func (e *refusedError) Error() string { return e.reason }
 // sessionStream is a connection to process 1 of a job.
 type sessionStream struct {
 	Tunnel
+	measured *pb.NodeSteps // by the job's node, if that was asked; nil = nothing
 }
 
 // openSession asks a controller to join this client with a job.
@@ -71,6 +72,9 @@ func (s *sessionStream) Read(p []byte) (int, error) {
 		}
 		if message.GetHalfClose() {
 			return 0, io.EOF
+		}
+		if message.GetMeasured() != nil {
+			s.measured = message.GetMeasured()
 		}
 		s.unread = message.GetData()
 	}

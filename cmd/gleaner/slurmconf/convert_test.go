@@ -22,7 +22,7 @@ PriorityWeightTRES=CPU=1000,GRES/gpu=3000
 PreemptType=preempt/qos
 PreemptMode=REQUEUE,GANG
 AccountingStorageEnforce=associations,limits,qos,wckeys
-SchedulerParameters=bf_max_job_test=1000,defer,\
+SchedulerParameters=bf_max_job_test=1000,enable_user_top,defer,\
 bf_window=2880  # in minutes
 Licenses=matlab:10,ansys
 PrivateData=jobs,usage
@@ -81,7 +81,7 @@ func TestSite(t *testing.T) {
 		"weights":               policy.Priority.WeightFairShare == 100000 && policy.Priority.WeightAge == 1000 && policy.Priority.MaxTres,
 		"weights of TRES":       policy.Priority.WeightTres["cpu"] == 1000 && policy.Priority.WeightTres["gres/gpu"] == 3000,
 		"preemption":            policy.Preempt.Type == "qos" && policy.Preempt.Mode == "requeue",
-		"a continued line":      policy.Scheduler.BfMaxJobTest == 1000,
+		"a continued line":      policy.Scheduler.BfMaxJobTest == 1000 && policy.Scheduler.EnableUserTop,
 		"licenses":              len(policy.Licenses) == 2 && policy.Licenses[0].Count == 10 && policy.Licenses[1].Count == 1,
 		"enforcement":           policy.Accounting.EnforceLimits && policy.Accounting.EnforceQos,
 		"switches":              len(policy.Switches) == 3 && policy.Switches[2].Switches == "leaf[1-2]",

@@ -148,6 +148,8 @@ func (c *converter) parameters(s said) {
 		case "":
 		case "bf_job_part_count_reserve", "bf_max_job_test", "bf_max_job_array_resv":
 			c.take(&c.scheduler, "scheduler", one, name+" = "+orText(value))
+		case "enable_user_top":
+			c.take(&c.scheduler, "scheduler", one, "enable_user_top = true")
 		case "rl_enable":
 			c.take(&c.top, "", one, "rl_enable = true")
 		case "rl_bucket_size", "rl_refill_rate", "rl_refill_period", "rl_table_size", "rl_log_freq":

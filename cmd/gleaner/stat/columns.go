@@ -44,10 +44,8 @@ func columns() []table.Column[row] {
 		table.Column[row]{Name: "Nodelist", Width: 20, Value: func(r row) string { return spec.FormatHostList(r.Nodes) }},
 		table.Column[row]{Name: "NTasks", Width: 8, Value: func(r row) string { return show.Digits(r.Tasks) }},
 		table.Column[row]{Name: "Pids", Width: 20, Value: row.pids},
-		table.Column[row]{Name: "TRESUsageInTot", Width: 14, Value: func(r row) string {
-			return "cpu=" + show.Clock(uint32(r.CPUNS()/1e9)) + ",mem=" + kilobytes(r.SumBytes)
-		}},
 	)
+	all = append(all, usageColumns()...)
 	for name := range strings.FieldsSeq(empty) {
 		all = append(all, table.Column[row]{Name: name, Width: max(10, min(len(name), 20)), Value: func(row) string { return "" }})
 	}
@@ -56,7 +54,7 @@ func columns() []table.Column[row] {
 
 // empty are the fields of sstat(1) that nothing here has a value for.
 const empty = "AveCPUFreq AvePages ConsumedEnergy ConsumedEnergyRaw MaxPages MaxPagesNode MaxPagesTask ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin " +
-	"TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageOutAve TRESUsageOutMax " +
+	"TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageOutAve TRESUsageOutMax " +
 	"TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot"
 
 // The formats of sstat.

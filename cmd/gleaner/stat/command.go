@@ -10,6 +10,7 @@ func Command() *option.Command {
 		Description: []string{
 			"gstat asks the nodes of a job what its steps use. Without the number of a step it shows the running step with the lowest number, and with --allsteps all of them, with the batch script.",
 			"Memory is what the processes of a task have together now, of tasks that have ended the most that one of their processes had. Times and amounts read and written count from the start. A process that has made a session of its own (setsid) is not counted.",
+			"What a step uses of GPUs is in TRESUsageInTot and TRESUsageInAve (now) and TRESUsageInMax (the most at one time so far, of the node in TRESUsageInMaxNode), where the node's driver tells: gres/gpumem, and gres/gpuutil in percent of one GPU. Nodes look every 10 seconds. The batch script's line has what all of the job uses.",
 			"It answers for one's own jobs; root's for all. A suspended job answers nothing.",
 		},
 		Options: options(), Run: runStat,

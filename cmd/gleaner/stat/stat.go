@@ -139,6 +139,7 @@ type stepRecord struct {
 	Virtual   uint64             `json:"virtual_bytes"`
 	Read      uint64             `json:"read_bytes"`
 	Written   uint64             `json:"written_bytes"`
+	GPU       *gpuRecord         `json:"gpu_use"` // null = not measured
 	MostRSS   taskRecord         `json:"max_rss"`
 	MostVM    taskRecord         `json:"max_vm_size"`
 	Pids      map[string][]int32 `json:"pids"`
@@ -158,7 +159,7 @@ func writeJSON(inv *option.Invocation, rows []row) error {
 		records = append(records, stepRecord{
 			ID: r.job + "." + r.ID(), Name: r.Name, Nodes: r.Nodes, Tasks: r.Tasks, CPUs: r.CPUs, GPUs: r.GPUs, StartTime: r.StartMS / 1000,
 			UserUS: r.UserUS, SystemUS: r.SystemUS, Memory: r.SumBytes, Virtual: r.SumVirtual, Read: r.ReadBytes, Written: r.WriteBytes,
-			MostRSS: taskOf(r.Peak), MostVM: taskOf(r.Virtual), Pids: r.Pids,
+			GPU: gpuOf(r.GPU), MostRSS: taskOf(r.Peak), MostVM: taskOf(r.Virtual), Pids: r.Pids,
 		})
 	}
 	text, err := json.MarshalIndent(map[string]any{"steps": records}, "", "  ")

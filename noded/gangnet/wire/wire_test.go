@@ -152,7 +152,7 @@ func connectionsOutliveTheLink(t *testing.T, first, second *part) {
 	hear := func(least int) {
 		t.Helper()
 		for range least {
-			_ = in.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_ = in.SetReadDeadline(time.Now().Add(prototest.Patience))
 			line, err := lines.ReadString('\n')
 			if err != nil || strings.TrimSpace(line) != fmt.Sprint(next) {
 				t.Fatalf("%q, %v after %d", line, err, next)
@@ -240,7 +240,7 @@ func connectAt(t testing.TB, first, second *part, address string) (in, out net.C
 	}
 	t.Cleanup(func() { listener.Close() })
 	err = gangnet.Within(second.namespace, func() (err error) {
-		out, err = net.DialTimeout("tcp", listener.Addr().String(), 10*time.Second)
+		out, err = net.DialTimeout("tcp", listener.Addr().String(), prototest.Patience)
 		return err
 	})
 	if err != nil {
@@ -323,7 +323,7 @@ func TestBadWeather(t *testing.T) {
 		begin := time.Now()
 		go func() { _, _ = out.Write(sent) }()
 		got := make([]byte, len(sent))
-		_ = in.SetReadDeadline(time.Now().Add(60 * time.Second))
+		_ = in.SetReadDeadline(time.Now().Add(prototest.Patience))
 		if n, err := io.ReadFull(in, got); err != nil {
 			t.Fatalf("%s: %v after %d bytes", c.name, err, n)
 		}

@@ -65,6 +65,9 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 		return nil, j.rootFault(err)
 	}
 	j.tell("")
+	if fromFile := named.Kind == ref.SIF || named.Kind == ref.Squashfs; fromFile && s.GetContainer().GetEntrypoint() && len(j.config().Entrypoint) == 0 {
+		return nil, BadRequest("--container-entrypoint: %s has no /%s: leave the option out, or build the image with a %%runscript", named.Place(), ref.Runscript)
+	}
 	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome(), Driver: j.Settings.Driver}
 	if root.Programs, err = j.linkCommands(); err != nil {
 		return nil, err

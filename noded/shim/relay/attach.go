@@ -148,6 +148,10 @@ func (r *Relay) joinSession(ctx context.Context, request *pb.Connect) error {
 		return err
 	}
 	go func() {
+		if request.GetMeasured() != nil {
+			// That it cannot be sent is noticed with the first data.
+			_ = stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Measured{Measured: request.GetMeasured()}})
+		}
 		c.carry(stream)
 		cancel()
 		closeTunnel()

@@ -26,7 +26,7 @@ func TestJoinSession(t *testing.T) {
 	listener, err := socket.Listen(r.Dir.Path(bundle.RunDir, pid1.StepSocket), os.Getuid(), os.Getgid())
 	must(t, err)
 	defer listener.Close()
-	order := &pb.Connect{Alloc: r.Order.Alloc, Channel: "channel", Client: true}
+	order := &pb.Connect{Alloc: r.Order.Alloc, Channel: "channel", Client: true, Use: true, Measured: &pb.NodeSteps{Steps: []*pb.StepPart{{Step: 7}}}}
 	join := func() net.Conn {
 		t.Helper()
 		must(t, r.Join(deadline(t), order))
@@ -41,6 +41,9 @@ func TestJoinSession(t *testing.T) {
 	conn := join()
 	_, err = conn.Write([]byte("heard back"))
 	must(t, err)
+	if measured := prototest.Receive(t, "what the node has measured", c.measured); measured.GetSteps()[0].GetStep() != 7 {
+		t.Errorf("what the node has measured came as %v", measured)
+	}
 	got := make([]byte, 10)
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "heard back" {
 		t.Errorf("%q, %v", got, err)

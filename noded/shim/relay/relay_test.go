@@ -30,8 +30,9 @@ import (
 type controller struct {
 	pb.UnimplementedControllerServer
 	pb.UnimplementedNodeLinkServer
-	calls  chan metadata.MD
-	opened chan *pb.TunnelOpen
+	calls    chan metadata.MD
+	opened   chan *pb.TunnelOpen
+	measured chan *pb.NodeSteps
 }
 
 func (c *controller) saw(ctx context.Context) {
@@ -69,6 +70,10 @@ func (c *controller) Tunnel(stream grpc.BidiStreamingServer[pb.TunnelMessage, pb
 		if err != nil {
 			return nil
 		}
+		if m.GetMeasured() != nil {
+			c.measured <- m.GetMeasured()
+			continue
+		}
 		if err := stream.Send(m); err != nil {
 			return err
 		}
@@ -83,7 +88,7 @@ func relayed(t *testing.T, uid uint32) (*Relay, *controller, *grpc.ClientConn) {
 	base := filepath.Join(t.TempDir(), "a-state-directory-with-a-name-so-long-that-no-socket-in-it-could-be-named-by-its-path")
 	dir := bundle.Dir(filepath.Join(base, "12.3"))
 	must(t, os.MkdirAll(dir.Path(bundle.RunDir), 0o700))
-	c := &controller{calls: make(chan metadata.MD, 9), opened: make(chan *pb.TunnelOpen, 9)}
+	c := &controller{calls: make(chan metadata.MD, 9), opened: make(chan *pb.TunnelOpen, 9), measured: make(chan *pb.NodeSteps, 9)}
 	socketDir, err := os.MkdirTemp("", "g")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(socketDir) })

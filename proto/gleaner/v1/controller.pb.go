@@ -41,6 +41,9 @@ const (
 	ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT ControlVerb = 6 // the same, shown as SPECIAL_EXIT
 	ControlVerb_CONTROL_VERB_SUSPEND              ControlVerb = 7 // administrators and operators only, like the next
 	ControlVerb_CONTROL_VERB_RESUME               ControlVerb = 8 // it continues as soon as its CPUs are free
+	// Before the other jobs of the same user, partition, account and QOS, in the order of the
+	// filter's ids. All of them or none are moved.
+	ControlVerb_CONTROL_VERB_TOP ControlVerb = 9
 )
 
 // Enum value maps for ControlVerb.
@@ -55,6 +58,7 @@ var (
 		6: "CONTROL_VERB_REQUEUE_SPECIAL_EXIT",
 		7: "CONTROL_VERB_SUSPEND",
 		8: "CONTROL_VERB_RESUME",
+		9: "CONTROL_VERB_TOP",
 	}
 	ControlVerb_value = map[string]int32{
 		"CONTROL_VERB_UNSPECIFIED":          0,
@@ -66,6 +70,7 @@ var (
 		"CONTROL_VERB_REQUEUE_SPECIAL_EXIT": 6,
 		"CONTROL_VERB_SUSPEND":              7,
 		"CONTROL_VERB_RESUME":               8,
+		"CONTROL_VERB_TOP":                  9,
 	}
 )
 
@@ -3065,6 +3070,7 @@ type SchedulerPolicy struct {
 	BfShortestFirst       bool                   `protobuf:"varint,5,opt,name=bf_shortest_first,json=bfShortestFirst,proto3" json:"bf_shortest_first,omitempty"`                       // the others start in the order of their time limits
 	ReplayRuns            uint32                 `protobuf:"varint,580,opt,name=replay_runs,json=replayRuns,proto3" json:"replay_runs,omitempty"`                                      // runs that are kept for a replay when they are over; 0 = none
 	ReplayAgeS            uint32                 `protobuf:"varint,581,opt,name=replay_age_s,json=replayAgeS,proto3" json:"replay_age_s,omitempty"`                                    // and for how long; 0 = 28 days
+	EnableUserTop         bool                   `protobuf:"varint,583,opt,name=enable_user_top,json=enableUserTop,proto3" json:"enable_user_top,omitempty"`                           // users may move their own jobs: CONTROL_VERB_TOP
 	Predict               string                 `protobuf:"bytes,582,opt,name=predict,proto3" json:"predict,omitempty"`                                                               // what plans go by: none (time limits) | recent-two | learned; "" = none
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -3147,6 +3153,13 @@ func (x *SchedulerPolicy) GetReplayAgeS() uint32 {
 		return x.ReplayAgeS
 	}
 	return 0
+}
+
+func (x *SchedulerPolicy) GetEnableUserTop() bool {
+	if x != nil {
+		return x.EnableUserTop
+	}
+	return false
 }
 
 func (x *SchedulerPolicy) GetPredict() string {
@@ -4507,7 +4520,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\"\n" +
 	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\x12-\n" +
-	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xc4\x02\n" +
+	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xed\x02\n" +
 	"\x0fSchedulerPolicy\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
 	"\x19bf_job_part_count_reserve\x18\x02 \x01(\rR\x15bfJobPartCountReserve\x12%\n" +
@@ -4517,7 +4530,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vreplay_runs\x18\xc4\x04 \x01(\rR\n" +
 	"replayRuns\x12!\n" +
 	"\freplay_age_s\x18\xc5\x04 \x01(\rR\n" +
-	"replayAgeS\x12\x19\n" +
+	"replayAgeS\x12'\n" +
+	"\x0fenable_user_top\x18\xc7\x04 \x01(\bR\renableUserTop\x12\x19\n" +
 	"\apredict\x18\xc6\x04 \x01(\tR\apredict\"\xa1\x01\n" +
 	"\x10AccountingPolicy\x121\n" +
 	"\x14enforce_associations\x18\x01 \x01(\bR\x13enforceAssociations\x12%\n" +
@@ -4589,7 +4603,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04what\"\x1f\n" +
 	"\x06Purged\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\"\b\n" +
-	"\x06Synced*\x8e\x02\n" +
+	"\x06Synced*\xa4\x02\n" +
 	"\vControlVerb\x12\x1c\n" +
 	"\x18CONTROL_VERB_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CONTROL_VERB_HOLD\x10\x01\x12\x18\n" +
@@ -4599,7 +4613,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x19CONTROL_VERB_REQUEUE_HOLD\x10\x05\x12%\n" +
 	"!CONTROL_VERB_REQUEUE_SPECIAL_EXIT\x10\x06\x12\x18\n" +
 	"\x14CONTROL_VERB_SUSPEND\x10\a\x12\x17\n" +
-	"\x13CONTROL_VERB_RESUME\x10\b*\x9e\x01\n" +
+	"\x13CONTROL_VERB_RESUME\x10\b\x12\x14\n" +
+	"\x10CONTROL_VERB_TOP\x10\t*\x9e\x01\n" +
 	"\n" +
 	"NodeAction\x12\x1b\n" +
 	"\x17NODE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +

@@ -1951,14 +1951,20 @@ type StepPart struct {
 	PeakVirtualRank  uint32  `protobuf:"varint,24,opt,name=peak_virtual_rank,json=peakVirtualRank,proto3" json:"peak_virtual_rank,omitempty"`
 	SumVirtualBytes  uint64  `protobuf:"varint,25,opt,name=sum_virtual_bytes,json=sumVirtualBytes,proto3" json:"sum_virtual_bytes,omitempty"`
 	Pids             []int32 `protobuf:"varint,26,rep,packed,name=pids,proto3" json:"pids,omitempty"` // of its tasks, as seen inside the job
-	// What it used of GPUs, where the node's driver tells, once the job is over; of the batch
-	// script: what all of the job used on that node.
+	// What it used of GPUs, where the node's driver tells; of the batch script: what all of the
+	// job used on that node.
 	GpuSamples         uint32 `protobuf:"varint,27,opt,name=gpu_samples,json=gpuSamples,proto3" json:"gpu_samples,omitempty"`                             // how often that was looked at; 0 = it was not measured
 	SumGpuPercent      uint64 `protobuf:"varint,28,opt,name=sum_gpu_percent,json=sumGpuPercent,proto3" json:"sum_gpu_percent,omitempty"`                  // each time: 100 for every GPU that worked all the time
 	MostGpuPercent     uint32 `protobuf:"varint,29,opt,name=most_gpu_percent,json=mostGpuPercent,proto3" json:"most_gpu_percent,omitempty"`               // of one time
 	PeakGpuMemoryBytes uint64 `protobuf:"varint,30,opt,name=peak_gpu_memory_bytes,json=peakGpuMemoryBytes,proto3" json:"peak_gpu_memory_bytes,omitempty"` // on all of its GPUs at one time
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Only while it runs: the last time.
+	GpuPercent     uint32 `protobuf:"varint,31,opt,name=gpu_percent,json=gpuPercent,proto3" json:"gpu_percent,omitempty"`
+	GpuMemoryBytes uint64 `protobuf:"varint,32,opt,name=gpu_memory_bytes,json=gpuMemoryBytes,proto3" json:"gpu_memory_bytes,omitempty"`
+	// Only while it runs, of each of the pids: which task of this node, and of the whole step.
+	LocalIds      []uint32 `protobuf:"varint,33,rep,packed,name=local_ids,json=localIds,proto3" json:"local_ids,omitempty"`
+	GlobalIds     []uint32 `protobuf:"varint,34,rep,packed,name=global_ids,json=globalIds,proto3" json:"global_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepPart) Reset() {
@@ -2199,6 +2205,34 @@ func (x *StepPart) GetPeakGpuMemoryBytes() uint64 {
 		return x.PeakGpuMemoryBytes
 	}
 	return 0
+}
+
+func (x *StepPart) GetGpuPercent() uint32 {
+	if x != nil {
+		return x.GpuPercent
+	}
+	return 0
+}
+
+func (x *StepPart) GetGpuMemoryBytes() uint64 {
+	if x != nil {
+		return x.GpuMemoryBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetLocalIds() []uint32 {
+	if x != nil {
+		return x.LocalIds
+	}
+	return nil
+}
+
+func (x *StepPart) GetGlobalIds() []uint32 {
+	if x != nil {
+		return x.GlobalIds
+	}
+	return nil
 }
 
 // Job is a job, or the tasks of an array that have not started yet.
@@ -3883,7 +3917,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\tNodeSteps\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12*\n" +
 	"\x05steps\x18\x02 \x03(\v2\x14.gleaner.v1.StepPartR\x05steps\x12\x18\n" +
-	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xf6\a\n" +
+	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xfd\b\n" +
 	"\bStepPart\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3920,7 +3954,13 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"gpuSamples\x12&\n" +
 	"\x0fsum_gpu_percent\x18\x1c \x01(\x04R\rsumGpuPercent\x12(\n" +
 	"\x10most_gpu_percent\x18\x1d \x01(\rR\x0emostGpuPercent\x121\n" +
-	"\x15peak_gpu_memory_bytes\x18\x1e \x01(\x04R\x12peakGpuMemoryBytes\"\xe2\v\n" +
+	"\x15peak_gpu_memory_bytes\x18\x1e \x01(\x04R\x12peakGpuMemoryBytes\x12\x1f\n" +
+	"\vgpu_percent\x18\x1f \x01(\rR\n" +
+	"gpuPercent\x12(\n" +
+	"\x10gpu_memory_bytes\x18  \x01(\x04R\x0egpuMemoryBytes\x12\x1b\n" +
+	"\tlocal_ids\x18! \x03(\rR\blocalIds\x12\x1d\n" +
+	"\n" +
+	"global_ids\x18\" \x03(\rR\tglobalIds\"\xe2\v\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +

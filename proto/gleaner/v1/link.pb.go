@@ -2706,8 +2706,12 @@ type Connect struct {
 	Again      bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	// A client attaches from outside the job. What prevents it is answered
 	// in the tunnel: Refused.
-	Client        bool   `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
-	NetworkFrom   uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"` // as in TunnelOpen
+	Client      bool   `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
+	NetworkFrom uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"` // as in TunnelOpen
+	// The client wants to know what the steps use: the node says in measured what it has
+	// measured itself, and the job's supervisor passes it on in the tunnel.
+	Use           bool       `protobuf:"varint,900,opt,name=use,proto3" json:"use,omitempty"`
+	Measured      *NodeSteps `protobuf:"bytes,901,opt,name=measured,proto3" json:"measured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2791,6 +2795,20 @@ func (x *Connect) GetNetworkFrom() uint32 {
 	return 0
 }
 
+func (x *Connect) GetUse() bool {
+	if x != nil {
+		return x.Use
+	}
+	return false
+}
+
+func (x *Connect) GetMeasured() *NodeSteps {
+	if x != nil {
+		return x.Measured
+	}
+	return nil
+}
+
 type TunnelMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -2806,6 +2824,7 @@ type TunnelMessage struct {
 	//	*TunnelMessage_Refused
 	//	*TunnelMessage_Direct
 	//	*TunnelMessage_OutputFrom
+	//	*TunnelMessage_Measured
 	What          isTunnelMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2947,6 +2966,15 @@ func (x *TunnelMessage) GetOutputFrom() *OutputFrom {
 	return nil
 }
 
+func (x *TunnelMessage) GetMeasured() *NodeSteps {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Measured); ok {
+			return x.Measured
+		}
+	}
+	return nil
+}
+
 type isTunnelMessage_What interface {
 	isTunnelMessage_What()
 }
@@ -3006,6 +3034,11 @@ type TunnelMessage_OutputFrom struct {
 	OutputFrom *OutputFrom `protobuf:"bytes,700,opt,name=output_from,json=outputFrom,proto3,oneof"`
 }
 
+type TunnelMessage_Measured struct {
+	// Before the data from the job's node, if the client has asked for it: Attach.use.
+	Measured *NodeSteps `protobuf:"bytes,900,opt,name=measured,proto3,oneof"`
+}
+
 func (*TunnelMessage_Open) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Data) isTunnelMessage_What() {}
@@ -3027,6 +3060,8 @@ func (*TunnelMessage_Refused) isTunnelMessage_What() {}
 func (*TunnelMessage_Direct) isTunnelMessage_What() {}
 
 func (*TunnelMessage_OutputFrom) isTunnelMessage_What() {}
+
+func (*TunnelMessage_Measured) isTunnelMessage_What() {}
 
 // Direct offers a port that is open for one connection, between the two ends of this
 // tunnel. Who connects shows the certificate that TunnelOpen.direct names. If that
@@ -3090,7 +3125,9 @@ type Attach struct {
 	Job   *JobId                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Node  string                 `protobuf:"bytes,180,opt,name=node,proto3" json:"node,omitempty"` // "" = that of the batch script
 	// Not to its process 1, but to a file that its script writes; it need not run any more.
-	Output        *ReadOutput `protobuf:"bytes,700,opt,name=output,proto3" json:"output,omitempty"`
+	Output *ReadOutput `protobuf:"bytes,700,opt,name=output,proto3" json:"output,omitempty"`
+	// What its node has measured of the steps comes first: TunnelMessage.measured.
+	Use           bool `protobuf:"varint,900,opt,name=use,proto3" json:"use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3144,6 +3181,13 @@ func (x *Attach) GetOutput() *ReadOutput {
 		return x.Output
 	}
 	return nil
+}
+
+func (x *Attach) GetUse() bool {
+	if x != nil {
+		return x.Use
+	}
+	return false
 }
 
 // Attached is sent once that node has been asked. Data and half_close follow,
@@ -4759,7 +4803,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xd4\x01\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\x9b\x02\n" +
 	"\aConnect\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
@@ -4769,7 +4813,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12\x16\n" +
 	"\x06client\x18\x06 \x01(\bR\x06client\x12\"\n" +
-	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\xd6\x03\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\x12\x11\n" +
+	"\x03use\x18\x84\a \x01(\bR\x03use\x122\n" +
+	"\bmeasured\x18\x85\a \x01(\v2\x15.gleaner.v1.NodeStepsR\bmeasured\"\x8c\x04\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
@@ -4783,15 +4829,17 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\arefused\x18\t \x01(\v2\x13.gleaner.v1.RefusedH\x00R\arefused\x12-\n" +
 	"\x06direct\x18\xb8\x03 \x01(\v2\x12.gleaner.v1.DirectH\x00R\x06direct\x12:\n" +
 	"\voutput_from\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.OutputFromH\x00R\n" +
-	"outputFromB\x06\n" +
+	"outputFrom\x124\n" +
+	"\bmeasured\x18\x84\a \x01(\v2\x15.gleaner.v1.NodeStepsH\x00R\bmeasuredB\x06\n" +
 	"\x04what\"D\n" +
 	"\x06Direct\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12 \n" +
-	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"s\n" +
+	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"\x86\x01\n" +
 	"\x06Attach\x12#\n" +
 	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\x12\x13\n" +
 	"\x04node\x18\xb4\x01 \x01(\tR\x04node\x12/\n" +
-	"\x06output\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.ReadOutputR\x06output\"^\n" +
+	"\x06output\x18\xbc\x05 \x01(\v2\x16.gleaner.v1.ReadOutputR\x06output\x12\x11\n" +
+	"\x03use\x18\x84\a \x01(\bR\x03use\"^\n" +
 	"\bAttached\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x13\n" +
@@ -5104,45 +5152,47 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	5,   // 72: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
 	55,  // 73: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
 	5,   // 74: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	36,  // 75: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	30,  // 76: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	31,  // 77: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	35,  // 78: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	29,  // 79: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	34,  // 80: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
-	56,  // 81: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	32,  // 82: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
-	5,   // 83: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 84: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
-	59,  // 85: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
-	32,  // 86: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
-	5,   // 87: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	37,  // 88: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,   // 89: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 90: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,   // 91: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,   // 92: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	37,  // 93: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,   // 94: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,   // 95: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 96: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,   // 97: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	37,  // 98: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12,  // 99: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	37,  // 100: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	37,  // 101: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	37,  // 102: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	37,  // 103: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	37,  // 104: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,   // 105: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	28,  // 106: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,   // 107: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	28,  // 108: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	107, // [107:109] is the sub-list for method output_type
-	105, // [105:107] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	64,  // 75: gleaner.v1.Connect.measured:type_name -> gleaner.v1.NodeSteps
+	36,  // 76: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30,  // 77: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31,  // 78: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	35,  // 79: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29,  // 80: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	34,  // 81: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
+	64,  // 82: gleaner.v1.TunnelMessage.measured:type_name -> gleaner.v1.NodeSteps
+	56,  // 83: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	32,  // 84: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
+	5,   // 85: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 86: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
+	59,  // 87: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
+	32,  // 88: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
+	5,   // 89: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 90: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,   // 91: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 92: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,   // 93: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,   // 94: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 95: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,   // 96: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,   // 97: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 98: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,   // 99: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	37,  // 100: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12,  // 101: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	37,  // 102: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	37,  // 103: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	37,  // 104: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	37,  // 105: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	37,  // 106: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,   // 107: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28,  // 108: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,   // 109: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28,  // 110: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	109, // [109:111] is the sub-list for method output_type
+	107, // [107:109] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -5205,6 +5255,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*TunnelMessage_Refused)(nil),
 		(*TunnelMessage_Direct)(nil),
 		(*TunnelMessage_OutputFrom)(nil),
+		(*TunnelMessage_Measured)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}

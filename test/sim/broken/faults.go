@@ -214,7 +214,7 @@ var Rare = []Fault{
 	}, []string{"-from", "19"}},
 	{"a leader plans for its own clock, which is behind the log's", []Edit{
 		{"ctld/leader/schedule.go", "	now = time.UnixMilli(logTime(view, now))\n", "	if !BROKEN {\n		now = time.UnixMilli(logTime(view, now))\n	}\n"},
-		{"ctld/leader/schedule.go", "SchedSnapshotAfter(memo, logTime(view, now), ", "SchedSnapshotAfter(memo, map[bool]int64{false: logTime(view, now), true: now.UnixMilli()}[BROKEN], "},
+		{"ctld/leader/schedule.go", "SchedSnapshotAfter(memo.snapshot, logTime(view, now), ", "SchedSnapshotAfter(memo.snapshot, map[bool]int64{false: logTime(view, now), true: now.UnixMilli()}[BROKEN], "},
 	}, nil},
 	{"the newest image is given up as soon as its node is silent", []Edit{
 		{"ctld/state/lineage.go", "(!node.NotResponding || nowMS < node.SilentMS+t.imageWaitMS())", "(!node.NotResponding || !BROKEN && nowMS < node.SilentMS+t.imageWaitMS())"},
