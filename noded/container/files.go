@@ -235,7 +235,7 @@ func (c *Container) places() (*places, error) {
 		switch path := m.Mountpoint; {
 		case path == "/":
 			where = placeRoot
-		case !slices.Contains(foreign, path), isOwnMount(path), isPlainMount(path):
+		case !slices.Contains(foreign, path), isOwnMount(path):
 		case isNetwork(m.FSType):
 			where = placeNetwork
 		case slices.ContainsFunc(system, func(dir string) bool { return within(path, dir) }):

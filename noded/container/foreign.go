@@ -108,6 +108,9 @@ func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]sour
 			}
 			continue
 		case slices.Contains(maskedPaths, path):
+			if _, err := os.Lstat(path); err != nil {
+				return nil, misfit("mount "+path, "the kernel here has nothing there: "+err.Error(), "choose a node whose kernel has the same modules")
+			}
 			sources[path] = source{path: os.DevNull}
 			continue
 		}

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -15,9 +13,9 @@ import (
 )
 
 // A plain file system is one in memory that holds nothing but places for mounts and the
-// links of deviceLinks: a job cannot write to it. CRIU would start three programs to
-// archive it while the job stands still, and three to unpack it. So it is left out of
-// the image, and Restore makes it.
+// links of deviceLinks: only root's jobs can write to it, and most do not. CRIU would start
+// three programs to archive it while the job stands still, and three to unpack it. So it is
+// left out of the image, and Restore makes it.
 
 // plainDirs are where such a file system may be; directories in maskedPaths are others.
 var plainDirs = []string{"/dev", "/run"}
@@ -153,41 +151,44 @@ func (p *plainCheck) isOurs(stat *unix.Stat_t) bool {
 }
 
 // isPlainMount says whether a path of an image's mounts is that of a plain file system.
-// What is masked and no directory has a device at its path: see sources.
+// The configuration binds nothing of the host's there. What is masked and no directory has
+// a device at its path: see sources.
 func isPlainMount(at string) bool {
-	if slices.Contains(plainDirs, at) {
-		return true
-	}
-	if !slices.Contains(maskedPaths, at) {
-		return false
-	}
-	info, err := os.Stat(at)
-	return err == nil && info.IsDir()
+	return slices.Contains(plainDirs, at) || slices.Contains(maskedPaths, at) && isDirNow(at)
 }
 
-// makePlain makes a plain file system in the stage, without what is mounted in it.
+// makePlain makes a plain file system in the stage, without what is mounted in it. It is as
+// large as the one that Start makes: root's job may write to it.
 func (s *stage) makePlain(at string) (source, error) {
-	dir := filepath.Join(s.path, "plain-"+strconv.Itoa(s.count))
-	attr := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
-	if slices.Contains(maskedPaths, at) {
+	size, attr := "4k", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV
+	switch at {
+	case "/dev":
+		size = devSize
+	case "/run":
+		size = runSize
+	default:
 		attr |= unix.MOUNT_ATTR_RDONLY
 	}
-	err := os.Mkdir(dir, 0o700)
-	if err == nil {
-		err = unix.Chmod(dir, plainMode(at))
-	}
-	if err == nil {
-		err = os.Lchown(dir, hostID(s.uids, 0), hostID(s.gids, 0))
-	}
+	tree, err := s.newTmpfs(at, plainMode(at), size, attr)
 	if err != nil {
 		return source{}, fmt.Errorf("make %s: %w", at, err)
 	}
-	tree, err := s.clone(dir, nil, cloneOptions{attr: attr})
-	if err != nil {
-		return source{}, err
-	}
 	mounted, err := s.attachAs(tree, true)
 	return source{path: mounted, isDir: true, plain: tree}, err
+}
+
+// leavePlain unmounts the plain file systems from the stage after CRIU has mounted them in
+// the container. From then on they are the container's own, as after Start.
+func leavePlain(sources map[string]source) error {
+	for at, from := range sources {
+		if from.plain == nil {
+			continue
+		}
+		if err := unix.Unmount(from.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("leave %s to the container: %w", at, err)
+		}
+	}
+	return nil
 }
 
 // addPlain lets mount points be made in a plain file system, and fills it: with the links

@@ -58,6 +58,42 @@ look
 	}
 }
 
+// A job of root's writes to /run and /dev as its owner, before and after it was moved. What
+// it writes there is in each image, and is bounded as before.
+func TestMoveWrittenPlainMounts(t *testing.T) {
+	b := newBed(t)
+	must(t, os.Chown(b.home(), 0, 0))
+	s := b.start()
+	turns := []string{filepath.Join(b.home(), "one"), filepath.Join(b.home(), "two")}
+	s.must(order{Do: "start", Root: true, Script: `#!/bin/bash
+look() { cat /run/* /dev/kept 2>/dev/null; stat -f -c '%n %b' /run /dev; echo end; }
+look
+until [ -e ` + turns[0] + ` ]; do sleep 0.05; done
+echo first > /run/first; echo dev > /dev/kept
+exec 7> /run/gone; rm /run/gone; echo removed >&7
+look
+until [ -e ` + turns[1] + ` ]; do sleep 0.05; done
+echo second > /run/second
+cat /proc/self/fd/7
+look
+`})
+	for i, turn := range turns {
+		eventually(t, "it has looked", func() bool { return strings.Count(b.read(), "end\n") == i+1 })
+		image, _ := s.save()
+		s.must(order{Do: "end"})
+		s = b.start()
+		s.must(order{Do: "restore", Root: true, Image: image})
+		must(t, os.WriteFile(turn, nil, 0o644))
+	}
+	if r := s.must(order{Do: "wait"}); r.Code != 0 {
+		t.Errorf("it ended with %d, signal %d", r.Code, r.Signal)
+	}
+	const sizes = "/run 16384\n/dev 16\nend\n"
+	if got, want := b.read(), sizes+"first\ndev\n"+sizes+"removed\nfirst\nsecond\ndev\n"+sizes; got != want {
+		t.Errorf("it found\n%s\nnot\n%s", got, want)
+	}
+}
+
 // What is not as Restore would make it is left to CRIU, whoever put it there.
 func TestPlainCheck(t *testing.T) {
 	for name, put := range map[string]func(run string) error{

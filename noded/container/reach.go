@@ -177,7 +177,7 @@ func readForeign(pid int) (*foreignTable, error) {
 		t.inside[m.ID] = m
 	}
 	for _, path := range selectForeign(outside, inside) {
-		t.foreign[path] = !isPlainMount(path)
+		t.foreign[path] = true
 	}
 	for _, m := range outside {
 		t.outside[[2]int{m.Major, m.Minor}] = true

@@ -126,7 +126,7 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 		Owner: namespaceOwner(c.spec.ID), Started: c.joinGroups,
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
-			err := errors.Join(c.checkRestored(pid, watched, probe), boundRestored(pid, c.spec.Nests()))
+			err := errors.Join(leavePlain(c.sources), c.checkRestored(pid, watched, probe), boundRestored(pid, c.spec.Nests()))
 			if err == nil && c.spec.Network != nil {
 				err = c.spec.Network.Join(pid, true)
 			}
