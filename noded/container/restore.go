@@ -123,10 +123,15 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	}
 	defer probe.end()
 	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
-		Owner: namespaceOwner(c.spec.ID), Started: c.joinGroups,
+		Owner: namespaceOwner(c.spec.ID), Started: func(pid int) error {
+			if err := c.joinGroups(pid); err != nil {
+				return err
+			}
+			return c.tryDevices(probe) // while CRIU itself is started
+		},
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
-			err := errors.Join(leavePlain(c.sources), c.checkRestored(pid, watched, probe), boundRestored(pid, c.spec.Nests()))
+			err := errors.Join(leavePlain(c.sources), c.checkRestored(pid, watched), boundRestored(pid, c.spec.Nests()))
 			if err == nil && c.spec.Network != nil {
 				err = c.spec.Network.Join(pid, true)
 			}
