@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The file systems of /dev and /run, and what hides parts of /proc and /sys, are not in an
@@ -45,6 +47,7 @@ look
 	if r := s.must(order{Do: "wait"}); r.Code != 0 {
 		t.Errorf("it ended with %d, signal %d", r.Code, r.Signal)
 	}
+	checkRemembered(b)
 	looks := strings.Split(b.read(), "\nend\n")
 	for _, again := range looks[1 : len(looks)-1] {
 		if again != looks[0] {
@@ -54,6 +57,18 @@ look
 	for _, what := range []string{"/dev/ptmx l", "/dev/null ", "/dev/shm/kept 640 9811", "touch: cannot touch '/run/x': Permission denied"} {
 		if !strings.Contains(looks[0], what) {
 			t.Errorf("it did not find %q:\n%s", what, looks[0])
+		}
+	}
+}
+
+// checkRemembered makes sure that CRIU did not try out the kernel again.
+func checkRemembered(b *bed) {
+	for _, name := range []string{"dump.log", "restore.log"} {
+		log, err := os.ReadFile(b.image(name))
+		must(b.t, err)
+		var fs unix.Statfs_t
+		if err := unix.Statfs("/dev/shm", &fs); err == nil && fs.Type == unix.TMPFS_MAGIC && !strings.Contains(string(log), "Loaded kdat cache from ") {
+			b.t.Errorf("by its %s, CRIU tried out once more what the kernel can do", name)
 		}
 	}
 }
