@@ -60,7 +60,7 @@ func (a *agent) obeyAlloc(ctx context.Context, m *pb.ControllerMessage) {
 		a.tend(ctx, a.newAlloc(do.New))
 	}
 	if do.Renew {
-		a.sendLocked(a.registry.Renewal(timeNow()))
+		a.sendLocked(a.registry.Renewal(timeNow(), hostLoad()))
 	}
 	if do.Done != nil {
 		close(a.allocs[do.Done.Key].acknowledged)

@@ -160,7 +160,7 @@ func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) err
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		s.post(a.registry.Renewal(timeNow()))
+		s.post(a.registry.Renewal(timeNow(), hostLoad()))
 	}
 	for ask(); ; {
 		select {

@@ -179,6 +179,7 @@ func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Sessi
 		link.Touch(now)
 		if renew := message.GetRenewLease(); renew != nil {
 			link.SetFrozen(allocsOf(renew.GetFrozen()))
+			link.SetLoad(renew.GetLoad())
 			link.NoteClock(time.Duration(renew.GetSentBoottimeNs()), now)
 			waiting.put(asked{renew, now})
 			continue

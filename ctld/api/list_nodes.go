@@ -59,6 +59,7 @@ func (s *Controller) nodeMessage(view *state.View, node *state.Node) *pb.Node {
 		for _, alloc := range link.Frozen() {
 			shown.FrozenJobs = append(shown.FrozenJobs, alloc.Job)
 		}
+		shown.Load = link.Load()
 	}
 	return shown
 }

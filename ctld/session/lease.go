@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // ErrEnding is returned, and is the cause when a session is cut, while the
@@ -104,6 +106,20 @@ func (s *Session) Frozen() []Alloc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.frozen
+}
+
+// SetLoad notes what the node says of its host's load; nil says that it cannot read it.
+func (s *Session) SetLoad(load *pb.HostLoad) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.load = load
+}
+
+// Load is the load of the node's host, by its last report.
+func (s *Session) Load() *pb.HostLoad {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.load
 }
 
 // CutFor ends the session for a reason; its node will connect again.

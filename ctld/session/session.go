@@ -126,6 +126,7 @@ type Session struct {
 	allocs map[Alloc]Reported
 	grades map[Alloc]Checkpointable
 	frozen []Alloc
+	load   *pb.HostLoad
 	asked  map[string]*pb.Image // by token: images of questions without an answer
 	held   []*pb.Image
 	// fetching are the images that the node was told to fetch, by digest.

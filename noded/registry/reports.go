@@ -167,9 +167,9 @@ func (r *Registry) Unacknowledged() []*pb.NodeMessage {
 	return do.Send
 }
 
-// Renewal asks for the lease.
-func (r *Registry) Renewal(now Time) *pb.NodeMessage {
-	message := &pb.RenewLease{SentBoottimeNs: int64(now.Boot)}
+// Renewal asks for the lease, and says what the node's host does (nil if that is not known).
+func (r *Registry) Renewal(now Time, load *pb.HostLoad) *pb.NodeMessage {
+	message := &pb.RenewLease{SentBoottimeNs: int64(now.Boot), Load: load}
 	for _, p := range r.All() {
 		if p.Frozen && !p.Life.Over() {
 			message.Frozen = append(message.Frozen, p.Key.Message())

@@ -146,7 +146,7 @@ func (n *node) hold(ctx context.Context, target string) (registered bool) {
 		case <-ctx.Done():
 			return true
 		case <-renew.C:
-			err = stream.Send(n.registry.Renewal(now()))
+			err = stream.Send(n.registry.Renewal(now(), nil))
 		case message := <-heard:
 			err = n.obey(stream, message)
 		}

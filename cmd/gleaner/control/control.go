@@ -167,7 +167,7 @@ func controlVersion(c *controlRun, words []string) error {
 	if len(words) > 0 {
 		return c.tooMany("version")
 	}
-	_, err := fmt.Fprintln(c.inv.Stdout, "gleaner "+c.inv.Version)
+	_, err := fmt.Fprintln(c.inv.Stdout, c.inv.Command.VersionText(c.inv.Version))
 	return err
 }
 
@@ -182,7 +182,7 @@ var laterVerbs = map[string]string{
 	"completing": "use gqueue -t CG", "pidinfo": "look at /proc/PID/cgroup",
 	"token": "callers are known by their connection", "errnumstr": "messages carry no numbers", "cluster": "name another controller with --controller",
 	"setdebug": "set the log level of gctld when starting it", "setdebugflags": "set the log level of gctld when starting it",
-	"schedloglevel": "set the log level of gctld when starting it", "fsdampeningfactor": "there is no fair-share factor yet",
+	"schedloglevel": "set the log level of gctld when starting it", "fsdampeningfactor": "priority.dampening_factor of cluster.toml has it",
 	"assoc_mgr": "use gcontrol show assoc_mgr", "exit": "there is no interactive mode", "quit": "there is no interactive mode",
 	"details": "use --details", "oneliner": "use --oneliner", "script": "the owner keeps the script; it is not shown",
 }

@@ -45,8 +45,9 @@ func (t *Table[R]) ParseShort(spec string) (*Layout[R], error) {
 }
 
 // ParseLong reads a list of -O: "type[:[.][size][suffix]],…", names in any
-// case, 20 characters wide unless a size is given. "All" alone means every
-// field, separated by vertical bars.
+// case, 20 characters wide without a colon, and as wide as the value with a colon
+// and no size (exporters write "GresUsed:"). "All" alone means every field, separated
+// by vertical bars.
 func (t *Table[R]) ParseLong(spec string) (*Layout[R], error) {
 	if len(spec) > MaxSpecBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadFormat, MaxSpecBytes)
@@ -59,7 +60,7 @@ func (t *Table[R]) ParseLong(spec string) (*Layout[R], error) {
 		if token = strings.TrimLeft(token, " \t\n"); token == "" {
 			continue
 		}
-		name, shapeText, _ := strings.Cut(token, ":")
+		name, shapeText, shaped := strings.Cut(token, ":")
 		name = strings.TrimSpace(name)
 		index, ok := t.byName[strings.ToLower(name)]
 		if !ok {
@@ -69,7 +70,7 @@ func (t *Table[R]) ParseLong(spec string) (*Layout[R], error) {
 		if err != nil {
 			return nil, err
 		}
-		if shape.width == 0 && !shape.fit && suffix == "" { // what ends with a suffix is not filled up
+		if !shaped {
 			shape.width = LongWidth
 		}
 		shape.field, shape.suffix = &t.fields[index], suffix

@@ -79,7 +79,7 @@ func TestScriptOptionsRefuses(t *testing.T) {
 // What harms nobody is accepted, and told of.
 func TestScriptOptionsWithoutEffect(t *testing.T) {
 	for _, line := range []string{
-		"--hint=nomultithread", "-m block:block", "-O", "-s", "--ntasks-per-socket=1", "--get-user-env", "--get-user-env=10L",
+		"--hint=nomultithread", "--mincpus 2", "-O", "-s", "--ntasks-per-socket=1", "--get-user-env", "--get-user-env=10L",
 		"--mincpus=2", "-S 1", "-B 1:2:1", "--reboot", "--propagate", "--propagate=STACK", "-k", "--profile=none", "--threads-per-core=1", "--oom-kill-step=1",
 	} {
 		values, err := scriptOptions(scriptCommand(), []byte("#!/bin/sh\n#SBATCH "+line+"\n"))

@@ -24,6 +24,22 @@ func exportedEnvironment(environ []string, export string) ([]string, error) {
 	return chosenVariables(outsideJob(environ), export)
 }
 
+// jobEnvironment is that, with what the job's options say of its steps.
+func jobEnvironment(environ []string, export string, values option.Values) ([]string, error) {
+	exported, err := exportedEnvironment(environ, export)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := stepDefaults(values)
+	if err != nil {
+		return nil, err
+	}
+	var all Environment
+	all.Merge(exported)
+	all.Merge(defaults)
+	return all.Entries, all.Check()
+}
+
 // readableEnvironment leaves out the variables that no message can carry, and
 // warns of them: a submission must not fail because of a variable that the job
 // does not even look at.
@@ -210,7 +226,7 @@ func setForJob(name string) bool {
 	}
 	switch rest {
 	case "JOBID", "NODELIST", "NNODES", "NPROCS", "PROCID", "LOCALID", "NODEID", "GTIDS", "RESTART_COUNT", "CLUSTER_NAME",
-		"EXPORT_ENV", "PRIO_PROCESS", "NODE_ALIASES", "WORKING_CLUSTER", "DISTRIBUTION", "LAUNCH_NODE_IPADDR", "UMASK", "CHECKPOINT_DIR":
+		"EXPORT_ENV", "PRIO_PROCESS", "NODE_ALIASES", "WORKING_CLUSTER", "DISTRIBUTION", "GPU_BIND", "LAUNCH_NODE_IPADDR", "UMASK", "CHECKPOINT_DIR":
 		return true
 	}
 	return false

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
 
 func TestExportedEnvironment(t *testing.T) {
@@ -70,4 +72,23 @@ func FuzzSplitExport(f *testing.F) {
 			t.Fatalf("%q: a comma left: %q", text, words)
 		}
 	})
+}
+
+func TestEnvironmentCarriesWhatSubmissionSaysOfSteps(t *testing.T) {
+	outer := []string{"GLEANER_JOB_ID=4", "SLURM_GPU_BIND=none", "SLURM_DISTRIBUTION=cyclic", "A=b"} // of the job around it
+	for _, c := range []struct {
+		values option.Values
+		want   string
+	}{
+		{option.Values{}, "A=b"},
+		{option.Values{OptGPUBind: {"verbose,single:1"}}, "A=b SLURM_GPU_BIND=verbose,single:1"},
+		{option.Values{OptDistribution: {"plane=2"}, OptGPUBind: {"closest"}}, "A=b SLURM_DISTRIBUTION=plane=2 SLURM_GPU_BIND=closest"},
+		{option.Values{OptDistribution: {"round"}}, ""},
+		{option.Values{OptGPUBind: {"single:0"}}, ""},
+	} {
+		got, err := jobEnvironment(outer, "", c.values)
+		if (err != nil) != (c.want == "") || err == nil && strings.Join(got, " ") != c.want {
+			t.Errorf("%v: %v, %v; want %q", c.values, got, err, c.want)
+		}
+	}
 }

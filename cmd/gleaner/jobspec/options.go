@@ -69,7 +69,7 @@ func variables(suffix string) []string { return []string{"GSUB_" + suffix, "SBAT
 // Options is the table of a command that submits a script: the options that
 // are supported, those without effect, then those that are refused by name.
 func Options() []option.Option {
-	return slices.Concat(submitOptions(), placementOptions(), containerOptions(), stagingOptions(), checkpointOptions(), submitIgnored(), submitLater())
+	return slices.Concat(submitOptions(), placementOptions(), stepOptions(), containerOptions(), stagingOptions(), checkpointOptions(), submitIgnored(), submitLater())
 }
 
 // notAllocated are options of gsubmit that say something of its script only.
@@ -79,7 +79,7 @@ var notAllocated = []string{optArray, OptOutput, OptError, OptInput, OptOpenMode
 // Variables are those with these beginnings, in place of gsubmit's.
 func AllocationOptions(prefixes ...string) []option.Option {
 	var table []option.Option
-	for _, one := range slices.Concat(submitOptions(), placementOptions(), containerOptions(), allocationStaging(), checkpointOptions(), submitIgnored(), submitLater()) {
+	for _, one := range slices.Concat(submitOptions(), placementOptions(), stepOptions(), containerOptions(), allocationStaging(), checkpointOptions(), submitIgnored(), submitLater()) {
 		if slices.Contains(notAllocated, one.Long) || one.Long == OptVerbose || one.Long == OptQuiet {
 			continue
 		}

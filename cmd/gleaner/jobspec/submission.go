@@ -69,7 +69,7 @@ func New(inv *option.Invocation) (*Submission, error) {
 		job.Name = filepath.Base(script.name)
 	}
 	job.Script, job.Command, job.Arguments = script.text, absolute(directory, script.path), script.arguments
-	if job.Environment, err = exportedEnvironment(environ, job.ExportOption); err != nil {
+	if job.Environment, err = jobEnvironment(environ, job.ExportOption, values); err != nil {
 		return nil, err
 	}
 	if job.Umask, err = FileMask(inv.Getenv("SLURM_UMASK")); err != nil {
@@ -111,7 +111,7 @@ func NewAllocation(inv *option.Invocation, values option.Values, name, script st
 	warnings = append(warnings, fitNodesToTasks(job)...)
 	job.Script, job.Name = []byte(script), cmp.Or(job.Name, name)
 	job.StandardOutput, job.Requeue = os.DevNull, false
-	if job.Environment, err = exportedEnvironment(environ, ""); err != nil {
+	if job.Environment, err = jobEnvironment(environ, "", merged); err != nil {
 		return nil, err
 	}
 	if job.Umask, err = FileMask(inv.Getenv("SLURM_UMASK")); err != nil {

@@ -117,7 +117,7 @@ func (c *Command) run(invocation *Invocation) error {
 	case invocation.Given(Usage):
 		err = c.WriteUsage(invocation.Stdout)
 	case invocation.Given(Version):
-		_, err = io.WriteString(invocation.Stdout, c.version(invocation.Version)+"\n")
+		_, err = io.WriteString(invocation.Stdout, c.VersionText(invocation.Version)+"\n")
 	default:
 		invocation.sayIgnored()
 		err = c.Run(invocation)
@@ -125,9 +125,9 @@ func (c *Command) run(invocation *Invocation) error {
 	return err
 }
 
-// version is what --version says; called by Slurm's name, that of the Slurm whose
+// VersionText is what --version says; called by Slurm's name, that of the Slurm whose
 // words the command has.
-func (c *Command) version(own string) string {
+func (c *Command) VersionText(own string) string {
 	if strings.HasPrefix(c.CalledAs, "s") {
 		return "slurm " + spec.LikeSlurm
 	}

@@ -18,7 +18,6 @@ const (
 	optPty           = "pty"
 	optMPI           = "mpi"
 	optCPUBind       = "cpu-bind"
-	optGPUBind       = "gpu-bind"
 	optExact         = "exact"
 	optMultiProg     = "multi-prog"
 	optBcast         = "bcast"
@@ -118,10 +117,10 @@ func stepOptions() []option.Option {
 		{Long: jobspec.OptExclusive, Argument: "user|mcs", OptionalArgument: true, Environment: runVariables("EXCLUSIVE"), Help: "outside of a job whole nodes for it; inside as --exact"},
 		{Long: optExact, Environment: runVariables("EXACT"), Help: "take only the CPUs that the tasks need, not all that are free on their nodes"},
 		{Long: optOverlap, Environment: runVariables("OVERLAP"), Help: "share CPUs, memory and GPUs with other steps: wait for none of them, and let none wait"},
-		{Long: optDistribution, Short: 'm', Argument: "block|cyclic|plane=size|arbitrary", Environment: runVariables("DISTRIBUTION"), Help: "which tasks run on which node: by the node, in turn, so many at a time in turn, or as the file SLURM_HOSTFILE lists them", Default: "block"},
+		{Long: jobspec.OptDistribution, Short: 'm', Argument: "block|cyclic|plane=size|arbitrary", Environment: runVariables("DISTRIBUTION"), Help: "which tasks run on which node: by the node, in turn, so many at a time in turn, or as the file SLURM_HOSTFILE lists them", Default: "block"},
 		{Long: "disable-status", Short: 'X', Help: "accepted and without effect: an interrupt always goes to the tasks"},
 		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its own for each task, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all of the step's"},
-		{Long: optGPUBind, Argument: "none|per_task:count|single:tasks|map_gpu:list|mask_gpu:list", Environment: runVariables("GPU_BIND"), Help: "which of its step's GPUs each task sees, by CUDA_VISIBLE_DEVICES: all, so many each, one for so many tasks, or those listed for the tasks of a node in turn"},
+		{Long: jobspec.OptGPUBind, Argument: "none|closest|per_task:count|single:tasks|map_gpu:list|mask_gpu:list", Environment: runVariables("GPU_BIND"), Help: "which of its step's GPUs each task sees, by CUDA_VISIBLE_DEVICES: all, so many each, one for so many tasks, or those listed for the tasks of a node in turn; closest changes nothing, because it is not known here which GPUs are close to which CPUs"},
 		{Long: optMPI, Argument: "pmi2|none|list", Environment: runVariables("MPI_TYPE"), Default: "pmi2", Help: "how the tasks of an MPI program find each other: pmi2 serves PMI-1, which MPICH and its relatives speak; none serves nothing; list prints these"},
 		{Long: optCPUBind, Argument: "[verbose,]none|threads|cores|sockets|rank|map_cpu:list|mask_cpu:list", Environment: runVariables("CPU_BIND"), Help: "which of its step's CPUs a task may run on: all, its own, those of its cores or sockets, or those listed for the tasks of a node in turn", Default: "none"},
 	}, allocation.Options()...)

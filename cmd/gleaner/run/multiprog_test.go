@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
 )
 
 func TestMultiProg(t *testing.T) {
@@ -55,7 +57,7 @@ func FuzzBinds(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		values := map[string][]string{optCPUBind: {text}, optGPUBind: {text}}
+		values := map[string][]string{optCPUBind: {text}, jobspec.OptGPUBind: {text}}
 		if bind, err := readCPUBind(values, 1); err == nil {
 			for _, set := range bind.Sets {
 				if len(set) == 0 {
@@ -63,8 +65,8 @@ func FuzzBinds(f *testing.F) {
 				}
 			}
 		}
-		if bind, err := readGPUBind(values); err == nil {
-			_, _ = bind.ofTask(3, 4)
+		if bind, err := jobspec.ReadGPUBind(text); err == nil {
+			_, _ = bind.OfTask(3, 4)
 		}
 	})
 }

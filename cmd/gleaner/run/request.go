@@ -108,44 +108,25 @@ func readStepGPUs(values, typed option.Values) (grant.GPUs, error) {
 		count, err := readGPUCount(one.long, typed.Text(one.long))
 		return grant.GPUs{Per: one.per, Count: count}, err
 	}
-	bind, err := readGPUBind(values)
-	if err == nil && bind.kind == gpuBindEach {
-		return grant.GPUs{Per: grant.PerTask, Count: bind.count}, nil
+	bind, err := jobspec.ReadGPUBind(values.Text(jobspec.OptGPUBind))
+	if err == nil && bind.Kind == jobspec.GPUBindEach {
+		return grant.GPUs{Per: grant.PerTask, Count: bind.Count}, nil
 	}
-	if text := values.Text(jobspec.OptGPUsPerTask); err == nil && text != "" && bind.kind != gpuBindNone {
+	if text := values.Text(jobspec.OptGPUsPerTask); err == nil && text != "" && bind.Kind != jobspec.GPUBindNone {
 		count, err := readGPUCount(jobspec.OptGPUsPerTask, text)
 		return grant.GPUs{Per: grant.PerTask, Count: count}, err
 	}
 	return grant.GPUs{}, err
 }
 
-// optDistribution is -m.
-const optDistribution = "distribution"
-
-// readDistribution reads --distribution. What is said of sockets and cores is left to
-// --cpu-bind.
+// readDistribution reads --distribution, and for one that is arbitrary the list of nodes.
 func readDistribution(inv *option.Invocation) (grant.Distribution, error) {
-	text := inv.Text(optDistribution)
-	first, _, _ := strings.Cut(text, ",")
-	first, _, _ = strings.Cut(first, ":")
-	kind, size, sized := strings.Cut(strings.ToLower(first), "=")
-	switch {
-	case sized && kind == grant.Plane:
-		plane, err := strconv.Atoi(size)
-		if err != nil || plane < 1 || plane > grant.MaxStepTasks {
-			return grant.Distribution{}, option.Fail(255, "Invalid --distribution specification: %.64q: type a number of tasks, as in plane=2", text)
-		}
-		return grant.Distribution{Kind: grant.Plane, Plane: plane}, nil
-	case sized:
-	case kind == "" || kind == "*" || kind == grant.Block || kind == "pack" || kind == "nopack":
-		return grant.Distribution{Kind: grant.Block}, nil
-	case kind == grant.Cyclic:
-		return grant.Distribution{Kind: grant.Cyclic}, nil
-	case kind == grant.Arbitrary:
-		hosts, err := readHostFile(inv)
-		return grant.Distribution{Kind: grant.Arbitrary, Hosts: hosts}, err
+	kind, plane, err := jobspec.ReadDistribution(inv.Text(jobspec.OptDistribution))
+	if err != nil || kind != grant.Arbitrary {
+		return grant.Distribution{Kind: kind, Plane: plane}, err
 	}
-	return grant.Distribution{}, option.Fail(255, "Invalid --distribution specification: %.64q: type block, cyclic, plane=SIZE or arbitrary", text)
+	hosts, err := readHostFile(inv)
+	return grant.Distribution{Kind: kind, Hosts: hosts}, err
 }
 
 // maxHostFile bounds the file that lists a node for each task.

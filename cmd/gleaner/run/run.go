@@ -55,12 +55,12 @@ func runStep(inv *option.Invocation) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, session.Forwarded...)
 	defer signal.Stop(signals)
-	bind, err := readGPUBind(inv.Values)
+	bind, err := jobspec.ReadGPUBind(inv.Text(jobspec.OptGPUBind))
 	if err != nil {
 		return err
 	}
-	if bind.kind == "" && request.GPUs.Per == grant.PerTask {
-		bind = gpuBind{kind: gpuBindEach, count: request.GPUs.Count}
+	if bind.Kind == "" && request.GPUs.Per == grant.PerTask {
+		bind = jobspec.GPUBind{Kind: jobspec.GPUBindEach, Count: request.GPUs.Count}
 	}
 	lines, err := readPrograms(inv)
 	if err != nil {

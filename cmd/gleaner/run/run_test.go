@@ -92,7 +92,6 @@ func TestRunRefuses(t *testing.T) {
 		"--gpu-bind=map_gpu:0,1 x": {"grun: error: Invalid generic resource (gres) specification: --gpu-bind gives a task GPU 0", 1},
 		"--gpus-per-node=1 x":      {"grun: error: Unable to create step for job 7: Invalid generic resource (gres) specification\n", 1},
 		"--gpu-bind=map_gpu:x x":   {"grun: error: Invalid --gpu-bind specification: ", 1},
-		"--gpu-bind=closest x":     {"grun: error: --gpu-bind=closest is not supported: ", 1},
 		"--mem=x x":                {"grun: error: Invalid --mem specification: ", 255},
 		"-m plane=0 x":             {"grun: error: Invalid --distribution specification: ", 255},
 		"-m arbitrary x":           {"grun: error: --distribution=arbitrary needs a node for each task", 1},

@@ -32,7 +32,7 @@ type stepRunner struct {
 	inv     *option.Invocation
 	shape   *jobShape
 	request *grant.Request
-	gpuBind gpuBind
+	gpuBind jobspec.GPUBind
 	// programs are those of --multi-prog; nil = all tasks run the operands.
 	programs programs
 	// waitAfter is how long the others may run after the first task has ended; 0 = as
@@ -177,7 +177,7 @@ func (r *stepRunner) launchOn(place int, launch step.Launch) (*step.Launch, erro
 	here := &r.plan[place]
 	launch.Share = &step.Share{CPUs: here.share.CPUs, GPUs: here.share.GPUs}
 	for local, rank := range here.ranks {
-		gpus, err := r.gpuBind.ofTask(local, len(here.share.GPUs))
+		gpus, err := r.gpuBind.OfTask(local, len(here.share.GPUs))
 		if err != nil {
 			return nil, err
 		}

@@ -117,8 +117,8 @@ func hardwareFields() []nodeField {
 		ofNodes('b', "ACTIVE_FEATURES", like(features), "features_act"),
 		ofNodes('v', "VERSION", like(func(n *pb.Node) string { return cmp.Or(n.GetInventory().GetVersion(), "n/a") }), "Version"),
 		sized('d', "TMP_DISK", func(n *pb.Node) uint64 { return n.GetInventory().GetTmpBytes() >> 20 }, "Disk"),
-		fixed('e', "FREE_MEM", "N/A", "FreeMem"),
-		fixed('O', "CPU_LOAD", "N/A", "CPUsLoad"),
+		ofLoad('e', "FREE_MEM", freeMemory, "FreeMem"),
+		ofLoad('O', "CPU_LOAD", cpuLoad, "CPUsLoad"),
 		fixed('w', "WEIGHT", "1", "Weight"),
 	}
 }

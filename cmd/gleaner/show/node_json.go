@@ -32,6 +32,8 @@ type NodeRecord struct {
 	Threads         uint32      `json:"threads"`
 	RealMemory      uint64      `json:"real_memory"`
 	AllocMemory     uint64      `json:"alloc_memory"`
+	FreeMem         Optional    `json:"free_mem"` // MiB
+	CPULoad         uint64      `json:"cpu_load"` // hundredths; 0 also while it is not known
 	Gres            string      `json:"gres"`
 	GresUsed        string      `json:"gres_used"`
 	Tres            string      `json:"tres"`
@@ -83,7 +85,7 @@ func (s JSONShape) Node(node *pb.Node, view *View) *NodeRecord {
 		ReasonChangedAt: s.moment(node.ReasonMs), Partitions: append([]string{}, node.Partitions...),
 		Cpus: inventory.GetCpus(), AllocCpus: node.AllocatedCpus, AllocIdleCpus: inventory.GetCpus() - min(node.AllocatedCpus, inventory.GetCpus()),
 		Sockets: inventory.GetSockets(), Cores: inventory.GetCoresPerSocket(), Threads: inventory.GetThreadsPerCore(),
-		RealMemory: inventory.GetMemoryBytes() >> 20, AllocMemory: node.AllocatedMemoryBytes >> 20,
+		RealMemory: inventory.GetMemoryBytes() >> 20, AllocMemory: node.AllocatedMemoryBytes >> 20, FreeMem: s.freeMemory(node), CPULoad: cpuLoad.value(node.GetLoad()),
 		Gres: nodeGres(node), GresUsed: nodeGresUsed(node), Tres: view.nodeTres(node), TresUsed: view.nodeTresUsed(node),
 		Weight: 1, Reservation: node.Reservation, SlurmdStartTime: s.moment(node.RegisteredMs), Gleaner: gleanerNodeOf(node),
 	}

@@ -14,7 +14,7 @@ func NodeRecordOf(node *pb.Node, view *View, details bool) *Record {
 	r, inventory := &Record{}, node.GetInventory()
 	features := OrNull(strings.Join(inventory.GetFeatures(), ","))
 	r.Line(Item("NodeName", node.Name), Item("Arch", OrNull(inventory.GetArch())), Item("CoresPerSocket", Digits(inventory.GetCoresPerSocket())))
-	r.Line(Item("CPUAlloc", Digits(node.AllocatedCpus)), Item("CPUEfctv", Digits(inventory.GetCpus())), Item("CPUTot", Digits(inventory.GetCpus())), "CPULoad=N/A")
+	r.Line(Item("CPUAlloc", Digits(node.AllocatedCpus)), Item("CPUEfctv", Digits(inventory.GetCpus())), Item("CPUTot", Digits(inventory.GetCpus())), Item("CPULoad", loadText(node, cpuLoad)))
 	if Pretends(node) {
 		r.Line(Item("RealCPUs", Digits(inventory.RealCpus)), "Pretending=YES")
 	}
@@ -25,7 +25,7 @@ func NodeRecordOf(node *pb.Node, view *View, details bool) *Record {
 	r.Line(Item("NodeAddr", nodeAddress(node)), Item("NodeHostName", hostName(node)), Item("Version", OrNull(inventory.GetVersion())))
 	r.Line(Item("OS", OrNull(inventory.GetOs())), Item("CgroupVersion", OrNull(inventory.GetCgroupVersion())))
 	r.Line(Item("RealMemory", Digits(inventory.GetMemoryBytes()>>20)), Item("AllocMem", Digits(node.AllocatedMemoryBytes>>20)),
-		"FreeMem=N/A", Item("Sockets", Digits(inventory.GetSockets())), "Boards=1")
+		Item("FreeMem", loadText(node, freeMemory)), Item("Sockets", Digits(inventory.GetSockets())), "Boards=1")
 	r.Line(Item("State", fullState(node)), Item("ThreadsPerCore", Digits(inventory.GetThreadsPerCore())), Item("TmpDisk", Digits(inventory.GetTmpBytes()>>20)), "Weight=1",
 		Item("Owner", cmp.Or(node.OwnerAccount, "N/A")), "MCS_label=N/A")
 	r.Line(Item("Partitions", strings.Join(node.Partitions, ",")))

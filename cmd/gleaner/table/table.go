@@ -116,14 +116,16 @@ func (p *Printer[Row]) cells(values []string) {
 	_, _ = p.out.Write(p.line) // a bufio.Writer keeps its error for Flush
 }
 
-// PrintNames is --helpformat, four names to a line, each in so many characters.
+// PrintNames is --helpformat: four names to a line, each in at least so many characters, with
+// a blank between them. Clients split the page at blanks, however long a name is.
 func PrintNames[Row any](inv *option.Invocation, all []Column[Row], width int) error {
 	out := bufio.NewWriter(inv.Stdout)
 	for i := range all {
-		fmt.Fprintf(out, "%-*s", width, all[i].Name)
+		end := " "
 		if i%4 == 3 || i == len(all)-1 {
-			fmt.Fprintln(out)
+			end = "\n"
 		}
+		fmt.Fprintf(out, "%-*s%s", width, all[i].Name, end)
 	}
 	return console.Output(out.Flush())
 }

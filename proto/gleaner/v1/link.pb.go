@@ -1320,6 +1320,7 @@ type RenewLease struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	SentBoottimeNs int64                  `protobuf:"varint,1,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
 	Frozen         []*AllocId             `protobuf:"bytes,2,rep,name=frozen,proto3" json:"frozen,omitempty"` // allocations that are, at the end of a lease
+	Load           *HostLoad              `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`     // of the node's host; absent = it could not be read
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1364,6 +1365,13 @@ func (x *RenewLease) GetSentBoottimeNs() int64 {
 func (x *RenewLease) GetFrozen() []*AllocId {
 	if x != nil {
 		return x.Frozen
+	}
+	return nil
+}
+
+func (x *RenewLease) GetLoad() *HostLoad {
+	if x != nil {
+		return x.Load
 	}
 	return nil
 }
@@ -4677,11 +4685,12 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x0erenew_every_ms\x18\x03 \x01(\rR\frenewEveryMs\x12(\n" +
 	"\x10sent_boottime_ns\x18\x04 \x01(\x03R\x0esentBoottimeNs\x12+\n" +
 	"\x06allocs\x18\x05 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\"c\n" +
+	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\"\x8d\x01\n" +
 	"\n" +
 	"RenewLease\x12(\n" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12+\n" +
-	"\x06frozen\x18\x02 \x03(\v2\x13.gleaner.v1.AllocIdR\x06frozen\"\xa8\x01\n" +
+	"\x06frozen\x18\x02 \x03(\v2\x13.gleaner.v1.AllocIdR\x06frozen\x12(\n" +
+	"\x04load\x18\x03 \x01(\v2\x14.gleaner.v1.HostLoadR\x04load\"\xa8\x01\n" +
 	"\fLeaseRenewed\x12(\n" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
@@ -5066,15 +5075,16 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*TendImages)(nil),          // 53: gleaner.v1.TendImages
 	(*Inventory)(nil),           // 54: gleaner.v1.Inventory
 	(*LeftOver)(nil),            // 55: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 56: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 57: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 58: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 59: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 60: gleaner.v1.NodeAllocation
-	(*ImageRules)(nil),          // 61: gleaner.v1.ImageRules
-	(*Outside)(nil),             // 62: gleaner.v1.Outside
-	(*Usage)(nil),               // 63: gleaner.v1.Usage
-	(*NodeSteps)(nil),           // 64: gleaner.v1.NodeSteps
+	(*HostLoad)(nil),            // 56: gleaner.v1.HostLoad
+	(*JobId)(nil),               // 57: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 58: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 59: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 60: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 61: gleaner.v1.NodeAllocation
+	(*ImageRules)(nil),          // 62: gleaner.v1.ImageRules
+	(*Outside)(nil),             // 63: gleaner.v1.Outside
+	(*Usage)(nil),               // 64: gleaner.v1.Usage
+	(*NodeSteps)(nil),           // 65: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,   // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -5122,77 +5132,78 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	14,  // 42: gleaner.v1.RunningAlloc.network_end:type_name -> gleaner.v1.NetworkEnd
 	5,   // 43: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
 	5,   // 44: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
-	5,   // 45: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
-	5,   // 46: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	56,  // 47: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	57,  // 48: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	58,  // 49: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	59,  // 50: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	60,  // 51: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	37,  // 52: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	61,  // 53: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
-	61,  // 54: gleaner.v1.StartAlloc.owner_image_rules:type_name -> gleaner.v1.ImageRules
-	62,  // 55: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
-	5,   // 56: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	14,  // 57: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
-	14,  // 58: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
-	5,   // 59: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	15,  // 60: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
-	5,   // 61: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,   // 62: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	63,  // 63: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	64,  // 64: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
-	22,  // 65: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
-	5,   // 66: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 67: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 68: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 69: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 70: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	22,  // 71: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
-	5,   // 72: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	55,  // 73: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,   // 74: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	64,  // 75: gleaner.v1.Connect.measured:type_name -> gleaner.v1.NodeSteps
-	36,  // 76: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	30,  // 77: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	31,  // 78: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	35,  // 79: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	29,  // 80: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	34,  // 81: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
-	64,  // 82: gleaner.v1.TunnelMessage.measured:type_name -> gleaner.v1.NodeSteps
-	56,  // 83: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	32,  // 84: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
-	5,   // 85: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 86: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
-	59,  // 87: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
-	32,  // 88: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
-	5,   // 89: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	37,  // 90: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,   // 91: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 92: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,   // 93: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,   // 94: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	37,  // 95: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,   // 96: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,   // 97: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,   // 98: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,   // 99: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	37,  // 100: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12,  // 101: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	37,  // 102: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	37,  // 103: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	37,  // 104: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	37,  // 105: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	37,  // 106: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,   // 107: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	28,  // 108: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,   // 109: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	28,  // 110: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	109, // [109:111] is the sub-list for method output_type
-	107, // [107:109] is the sub-list for method input_type
-	107, // [107:107] is the sub-list for extension type_name
-	107, // [107:107] is the sub-list for extension extendee
-	0,   // [0:107] is the sub-list for field type_name
+	56,  // 45: gleaner.v1.RenewLease.load:type_name -> gleaner.v1.HostLoad
+	5,   // 46: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,   // 47: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	57,  // 48: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	58,  // 49: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	59,  // 50: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	60,  // 51: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	61,  // 52: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	37,  // 53: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	62,  // 54: gleaner.v1.StartAlloc.image_rules:type_name -> gleaner.v1.ImageRules
+	62,  // 55: gleaner.v1.StartAlloc.owner_image_rules:type_name -> gleaner.v1.ImageRules
+	63,  // 56: gleaner.v1.StartAlloc.outside:type_name -> gleaner.v1.Outside
+	5,   // 57: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	14,  // 58: gleaner.v1.AllocReady.network_end:type_name -> gleaner.v1.NetworkEnd
+	14,  // 59: gleaner.v1.NetworkPeer.end:type_name -> gleaner.v1.NetworkEnd
+	5,   // 60: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	15,  // 61: gleaner.v1.ReleaseBatch.network_peers:type_name -> gleaner.v1.NetworkPeer
+	5,   // 62: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,   // 63: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	64,  // 64: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	65,  // 65: gleaner.v1.AllocEnded.steps:type_name -> gleaner.v1.NodeSteps
+	22,  // 66: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 67: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 68: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 69: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 70: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 71: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	22,  // 72: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,   // 73: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	55,  // 74: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,   // 75: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	65,  // 76: gleaner.v1.Connect.measured:type_name -> gleaner.v1.NodeSteps
+	36,  // 77: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	30,  // 78: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	31,  // 79: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	35,  // 80: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	29,  // 81: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	34,  // 82: gleaner.v1.TunnelMessage.output_from:type_name -> gleaner.v1.OutputFrom
+	65,  // 83: gleaner.v1.TunnelMessage.measured:type_name -> gleaner.v1.NodeSteps
+	57,  // 84: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	32,  // 85: gleaner.v1.Attach.output:type_name -> gleaner.v1.ReadOutput
+	5,   // 86: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 87: gleaner.v1.SendOutput.alloc:type_name -> gleaner.v1.AllocId
+	60,  // 88: gleaner.v1.SendOutput.owner:type_name -> gleaner.v1.Identity
+	32,  // 89: gleaner.v1.SendOutput.read:type_name -> gleaner.v1.ReadOutput
+	5,   // 90: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 91: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,   // 92: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 93: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,   // 94: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,   // 95: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	37,  // 96: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,   // 97: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,   // 98: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,   // 99: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,   // 100: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	37,  // 101: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12,  // 102: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	37,  // 103: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	37,  // 104: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	37,  // 105: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	37,  // 106: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	37,  // 107: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,   // 108: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	28,  // 109: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,   // 110: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	28,  // 111: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	110, // [110:112] is the sub-list for method output_type
+	108, // [108:110] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }

@@ -801,6 +801,7 @@ type Node struct {
 	Evacuation    *Evacuation `protobuf:"bytes,45,opt,name=evacuation,proto3" json:"evacuation,omitempty"`    // absent = its jobs stay until they end
 	Reservation   string      `protobuf:"bytes,46,opt,name=reservation,proto3" json:"reservation,omitempty"`  // in force there now; "" = none
 	Maintenance   bool        `protobuf:"varint,47,opt,name=maintenance,proto3" json:"maintenance,omitempty"` // that one is for maintenance
+	Load          *HostLoad   `protobuf:"bytes,48,opt,name=load,proto3" json:"load,omitempty"`                // by its last request for a lease; absent = it is not connected
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,6 +1018,66 @@ func (x *Node) GetMaintenance() bool {
 	return false
 }
 
+func (x *Node) GetLoad() *HostLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+// HostLoad is what the kernel of a node's host says, whoever causes it.
+type HostLoad struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	LoadHundredths       uint32                 `protobuf:"varint,1,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`                     // the load average of one minute, times 100
+	AvailableMemoryBytes uint64                 `protobuf:"varint,2,opt,name=available_memory_bytes,json=availableMemoryBytes,proto3" json:"available_memory_bytes,omitempty"` // what programs can take before the host swaps
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *HostLoad) Reset() {
+	*x = HostLoad{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostLoad) ProtoMessage() {}
+
+func (x *HostLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostLoad.ProtoReflect.Descriptor instead.
+func (*HostLoad) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HostLoad) GetLoadHundredths() uint32 {
+	if x != nil {
+		return x.LoadHundredths
+	}
+	return 0
+}
+
+func (x *HostLoad) GetAvailableMemoryBytes() uint64 {
+	if x != nil {
+		return x.AvailableMemoryBytes
+	}
+	return 0
+}
+
 // Evacuation: the jobs of a drained node leave it.
 type Evacuation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1031,7 +1092,7 @@ type Evacuation struct {
 
 func (x *Evacuation) Reset() {
 	*x = Evacuation{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[6]
+	mi := &file_gleaner_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1104,7 @@ func (x *Evacuation) String() string {
 func (*Evacuation) ProtoMessage() {}
 
 func (x *Evacuation) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[6]
+	mi := &file_gleaner_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1117,7 @@ func (x *Evacuation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evacuation.ProtoReflect.Descriptor instead.
 func (*Evacuation) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Evacuation) GetAtMs() int64 {
@@ -1091,7 +1152,7 @@ type LeavingJob struct {
 
 func (x *LeavingJob) Reset() {
 	*x = LeavingJob{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[7]
+	mi := &file_gleaner_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1164,7 @@ func (x *LeavingJob) String() string {
 func (*LeavingJob) ProtoMessage() {}
 
 func (x *LeavingJob) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[7]
+	mi := &file_gleaner_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1177,7 @@ func (x *LeavingJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeavingJob.ProtoReflect.Descriptor instead.
 func (*LeavingJob) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeavingJob) GetJob() uint32 {
@@ -1144,7 +1205,7 @@ type Outside struct {
 
 func (x *Outside) Reset() {
 	*x = Outside{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[8]
+	mi := &file_gleaner_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1217,7 @@ func (x *Outside) String() string {
 func (*Outside) ProtoMessage() {}
 
 func (x *Outside) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[8]
+	mi := &file_gleaner_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1230,7 @@ func (x *Outside) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outside.ProtoReflect.Descriptor instead.
 func (*Outside) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Outside) GetAllow() []string {
@@ -1227,7 +1288,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[9]
+	mi := &file_gleaner_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1300,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[9]
+	mi := &file_gleaner_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1313,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Partition) GetName() string {
@@ -1491,7 +1552,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
-	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\xdb\a\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\x85\b\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.gleaner.v1.NodeStateR\x05state\x12\x14\n" +
@@ -1527,7 +1588,11 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"evacuation\x18- \x01(\v2\x16.gleaner.v1.EvacuationR\n" +
 	"evacuation\x12 \n" +
 	"\vreservation\x18. \x01(\tR\vreservation\x12 \n" +
-	"\vmaintenance\x18/ \x01(\bR\vmaintenance\"n\n" +
+	"\vmaintenance\x18/ \x01(\bR\vmaintenance\x12(\n" +
+	"\x04load\x180 \x01(\v2\x14.gleaner.v1.HostLoadR\x04load\"i\n" +
+	"\bHostLoad\x12'\n" +
+	"\x0fload_hundredths\x18\x01 \x01(\rR\x0eloadHundredths\x124\n" +
+	"\x16available_memory_bytes\x18\x02 \x01(\x04R\x14availableMemoryBytes\"n\n" +
 	"\n" +
 	"Evacuation\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x1f\n" +
@@ -1599,7 +1664,7 @@ func file_gleaner_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_gleaner_v1_node_proto_goTypes = []any{
 	(DeviceHealth)(0),  // 0: gleaner.v1.DeviceHealth
 	(NodeState)(0),     // 1: gleaner.v1.NodeState
@@ -1609,14 +1674,15 @@ var file_gleaner_v1_node_proto_goTypes = []any{
 	(*Saving)(nil),     // 5: gleaner.v1.Saving
 	(*LeftOver)(nil),   // 6: gleaner.v1.LeftOver
 	(*Node)(nil),       // 7: gleaner.v1.Node
-	(*Evacuation)(nil), // 8: gleaner.v1.Evacuation
-	(*LeavingJob)(nil), // 9: gleaner.v1.LeavingJob
-	(*Outside)(nil),    // 10: gleaner.v1.Outside
-	(*Partition)(nil),  // 11: gleaner.v1.Partition
-	nil,                // 12: gleaner.v1.Partition.TresBillingWeightsEntry
-	(*Reclaim)(nil),    // 13: gleaner.v1.Reclaim
-	(*Lending)(nil),    // 14: gleaner.v1.Lending
-	(*OwnerHabit)(nil), // 15: gleaner.v1.OwnerHabit
+	(*HostLoad)(nil),   // 8: gleaner.v1.HostLoad
+	(*Evacuation)(nil), // 9: gleaner.v1.Evacuation
+	(*LeavingJob)(nil), // 10: gleaner.v1.LeavingJob
+	(*Outside)(nil),    // 11: gleaner.v1.Outside
+	(*Partition)(nil),  // 12: gleaner.v1.Partition
+	nil,                // 13: gleaner.v1.Partition.TresBillingWeightsEntry
+	(*Reclaim)(nil),    // 14: gleaner.v1.Reclaim
+	(*Lending)(nil),    // 15: gleaner.v1.Lending
+	(*OwnerHabit)(nil), // 16: gleaner.v1.OwnerHabit
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
 	0,  // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
@@ -1626,18 +1692,19 @@ var file_gleaner_v1_node_proto_depIdxs = []int32{
 	1,  // 4: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
 	3,  // 5: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
 	6,  // 6: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	13, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
-	14, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
-	15, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
-	8,  // 10: gleaner.v1.Node.evacuation:type_name -> gleaner.v1.Evacuation
-	9,  // 11: gleaner.v1.Evacuation.jobs:type_name -> gleaner.v1.LeavingJob
-	12, // 12: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
-	10, // 13: gleaner.v1.Partition.outside:type_name -> gleaner.v1.Outside
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	14, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
+	15, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
+	16, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
+	9,  // 10: gleaner.v1.Node.evacuation:type_name -> gleaner.v1.Evacuation
+	8,  // 11: gleaner.v1.Node.load:type_name -> gleaner.v1.HostLoad
+	10, // 12: gleaner.v1.Evacuation.jobs:type_name -> gleaner.v1.LeavingJob
+	13, // 13: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	11, // 14: gleaner.v1.Partition.outside:type_name -> gleaner.v1.Outside
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_node_proto_init() }
@@ -1653,7 +1720,7 @@ func file_gleaner_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_node_proto_rawDesc), len(file_gleaner_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -113,7 +113,7 @@ func (d *Daemon) obey(message *pb.ControllerMessage) {
 		d.Host.After(d.Node.between(time.Millisecond, 200*time.Millisecond), func() { d.launch(p) })
 	}
 	if do.Renew {
-		d.Host.Send(d.registry.Renewal(d.time()))
+		d.Host.Send(d.registry.Renewal(d.time(), nil))
 	}
 }
 

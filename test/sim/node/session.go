@@ -77,6 +77,6 @@ func (d *Daemon) keepLease(session int, interval, patience time.Duration) {
 		d.Host.HangUp("the lease is not renewed")
 		return
 	}
-	d.Host.Send(d.registry.Renewal(d.time()))
+	d.Host.Send(d.registry.Renewal(d.time(), nil))
 	d.Host.After(d.Node.InTrue(interval), func() { d.keepLease(session, interval, patience) })
 }
