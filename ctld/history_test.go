@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // pastRuns asks for runs.
@@ -221,6 +222,77 @@ func TestHistorySettings(t *testing.T) {
 		err := c.config.checkHistory()
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
+		}
+	}
+}
+
+// nodeEvents asks for events of nodes, as "node state reason".
+func nodeEvents(t testing.TB, conn *grpc.ClientConn, request *pb.ListNodeEventsRequest) (events []string) {
+	t.Helper()
+	stream, err := pb.NewControllerClient(conn).ListNodeEvents(soon(t), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return events
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range answer.GetEvents() {
+			events = append(events, fmt.Sprintf("%s %s %s %t", event.Node, event.State, event.Reason, event.EndMs != 0))
+		}
+	}
+}
+
+// TestNodeEvents: an event of a node is told once, from the outbox and later from the
+// database, is no run, and hides where events do.
+func TestNodeEvents(t *testing.T) {
+	c := newPrivateCluster(t, "events")
+	client := pb.NewControllerClient(c.root)
+	for i, action := range []pb.NodeAction{pb.NodeAction_NODE_ACTION_DRAIN, pb.NodeAction_NODE_ACTION_RESUME, pb.NodeAction_NODE_ACTION_DRAIN} {
+		request := &pb.UpdateNodeRequest{RequestId: fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1), Names: "n1", Action: action, Reason: fmt.Sprintf("fan %d", i)}
+		if _, err := client.UpdateNode(soon(t), request); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond) // an event has a length
+	}
+	want := "n1 DRAIN fan 0 true, n1 DRAIN fan 2 false"
+	database, err := sql.Open("sqlite3", "file:"+c.history+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	for kept, until := 0, time.Now().Add(prototest.Patience); kept == 0 && time.Now().Before(until); {
+		if got := strings.Join(nodeEvents(t, c.root, &pb.ListNodeEventsRequest{}), ", "); got != want {
+			t.Fatalf("events are %s, want %s", got, want)
+		}
+		if err := database.QueryRow("SELECT count(*) FROM runs WHERE job = 0").Scan(&kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(nodeEvents(t, c.root, &pb.ListNodeEventsRequest{}), ", "); got != want {
+		t.Errorf("events of the database are %s, want %s", got, want)
+	}
+	for request, want := range map[*pb.ListNodeEventsRequest]string{
+		{Lasting: true}:   "n1 DRAIN fan 2 false",
+		{Nodes: "n[2-3]"}: "",
+		{UntilMs: 1}:      "",
+		{SinceMs: time.Now().UnixMilli() + 60_000}:   "n1 DRAIN fan 2 false", // it may last until then
+		{Nodes: "n[1-2]", SinceMs: 1, UntilMs: 9e15}: want,
+	} {
+		if got := strings.Join(nodeEvents(t, c.root, request), ", "); got != want {
+			t.Errorf("%v: %s, want %s", request, got, want)
+		}
+	}
+	if got := nodeEvents(t, c.daemon, &pb.ListNodeEventsRequest{}); len(got) > 0 {
+		t.Errorf("private events are told: %s", got)
+	}
+	for _, run := range pastRuns(t, c.root, &pb.ListRunsRequest{Live: true, Duplicates: true}) {
+		if run.GetEvent() != nil || run.GetJob() == nil {
+			t.Errorf("an event is told as a run: %v", run)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -53,6 +54,7 @@ const daemonUID, nobodyUID = 1, 65534
 
 // privateCluster has jobs of daemon, one of which runs, and private_data as given.
 type privateCluster struct {
+	history                string // its database
 	root, daemon, nobody   *grpc.ClientConn
 	held, array, runs, own uint32
 }
@@ -66,9 +68,10 @@ func newPrivateCluster(t *testing.T, words ...string) *privateCluster {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	server := startServer(t, configIn(dir))
+	config := configIn(dir)
+	server := startServer(t, config)
 	target := server.Addresses()[0]
-	c := &privateCluster{root: connectTo(t, target, ""), daemon: connectAs(t, target, daemonUID), nobody: connectAs(t, target, nobodyUID)}
+	c := &privateCluster{history: filepath.Join(config.DataDir, historyFile), root: connectTo(t, target, ""), daemon: connectAs(t, target, daemonUID), nobody: connectAs(t, target, nobodyUID)}
 	t.Cleanup(newFakeNode(t, "n1", -1).connect(c.root))
 	client := pb.NewControllerClient(c.root)
 	shown, err := client.ShowConfig(soon(t), &pb.ShowConfigRequest{})

@@ -35,6 +35,7 @@ var bulk = map[string]bool{
 	pb.Controller_Attach_FullMethodName:          true,
 	pb.Controller_SaveSnapshot_FullMethodName:    true,
 	pb.Controller_ListRuns_FullMethodName:        true,
+	pb.Controller_ListNodeEvents_FullMethodName:  true,
 	pb.Controller_RestoreSnapshot_FullMethodName: true,
 }
 

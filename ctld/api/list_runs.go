@@ -32,6 +32,12 @@ func (noHistory) Copy(context.Context, state.Position) ([]history.Row, state.Pos
 	return nil, 0, history.ErrAway
 }
 
+// What an answer says that may lack something.
+const (
+	noticeAway   = "the history database of this controller cannot be read, only what ended lately is shown: see gcontrol status"
+	noticeBehind = "the history database of this controller has not copied all yet: runs and events may be missing, ask again later"
+)
+
 // ListRuns streams the matching runs. What the database does not have yet comes from the
 // state: the answer has all that ended before the request.
 func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_ListRunsServer) error {
@@ -49,7 +55,7 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	}
 	defer leave()
 	view := s.cluster.View()
-	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.ListRunsResponse{}}
+	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.ListRunsResponse{Cluster: view.Policy().ClusterName}}
 	recent := list.live(s)
 	// The position is known only once the database was read, and its rows come in the
 	// middle of the others: those of the outbox are told apart by their positions.
@@ -83,9 +89,9 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	}
 	if err != nil {
 		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk or server", "error", err)
-		list.message.Notice = "the history database of this controller cannot be read, only what ended lately is shown: see gcontrol status"
+		list.message.Notice = noticeAway
 	} else if through < view.HistoryTrimmed() {
-		list.message.Notice = "the history database of this controller has not copied all yet: runs may be missing, ask again later"
+		list.message.Notice = noticeBehind
 	}
 	for _, rest := range recent {
 		if err := list.add(rest.run); err != nil {
@@ -163,7 +169,7 @@ func (l *runList) live(s *Controller) []recentRun {
 // fresh is a run of the outbox, if it matches.
 func (l *runList) fresh(stored *state.HistoryRun) *recentRun {
 	run := new(pb.PastRun)
-	if err := proto.Unmarshal(stored.Run, run); err != nil || !l.matches(run) {
+	if err := proto.Unmarshal(stored.Run, run); err != nil || run.GetEvent() != nil || !l.matches(run) {
 		return nil
 	}
 	return &recentRun{stored.At, run}

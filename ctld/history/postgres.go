@@ -235,7 +235,7 @@ func (d *Postgres) Read(ctx context.Context, choice Choice, through state.Positi
 
 // postgres is the choice as a question.
 func (c *Choice) postgres(through state.Position) (string, []any) {
-	conditions, arguments := []string{"at <= $1"}, []any{int64(through)}
+	conditions, arguments := []string{"at <= $1", c.kind()}, []any{int64(through)}
 	and := func(condition string, value any) {
 		arguments = append(arguments, value)
 		conditions = append(conditions, strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(arguments))))

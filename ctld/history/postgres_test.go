@@ -162,6 +162,7 @@ func execute(t *testing.T, url string, statements ...string) {
 func TestPostgres(t *testing.T) {
 	for what, test := range map[string]func(*testing.T, string){
 		"ended runs arrive": endedRunsArrive,
+		"events are apart":  eventsAreApart,
 		"a gap is copied":   func(t *testing.T, url string) { gapIsCopied(t, url) },
 		"old runs are archived": func(t *testing.T, url string) {
 			oldRunsAreArchived(t, url)

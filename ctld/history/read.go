@@ -13,6 +13,7 @@ import (
 // Choice is which runs are wanted. Conditions of different kinds must all hold, values of
 // one kind are alternatives, an empty kind says nothing.
 type Choice struct {
+	Events   bool     // events of nodes, which began before UntilMS, instead of runs
 	Jobs     []uint32 // or numbers of arrays
 	UIDs     []uint32
 	Users    []string
@@ -54,7 +55,7 @@ func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position
 // sql is the choice as a question. A list is one argument, as JSON: the number of
 // arguments of a statement is bounded.
 func (c *Choice) sql(through state.Position) (string, []any) {
-	conditions, arguments := []string{"+at <= ?"}, []any{int64(through)}
+	conditions, arguments := []string{"+at <= ?", c.kind()}, []any{int64(through)}
 	and := func(condition string, values ...any) {
 		conditions, arguments = append(conditions, condition), append(arguments, values...)
 	}
@@ -82,10 +83,18 @@ func (c *Choice) sql(through state.Position) (string, []any) {
 	// order there. To sort the found ones takes a tenth of the question; to decode
 	// them takes as long as all of it.
 	order := "+job, at"
-	if len(conditions) == 1 {
+	if c.Events || len(conditions) == 2 {
 		order = "job, at"
 	}
 	return "SELECT at, run FROM runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY " + order, arguments
+}
+
+// kind is the condition that tells events from runs: they are of no job.
+func (c *Choice) kind() string {
+	if c.Events {
+		return "job = 0"
+	}
+	return "job != 0"
 }
 
 func list[T any](values []T) string {

@@ -91,3 +91,45 @@ func TestReadGivesEachRunOnce(t *testing.T) {
 		t.Errorf("behind a damaged run: %d runs, and %v", seen, err)
 	}
 }
+
+func TestEventsAreApart(t *testing.T) { eventsAreApart(t, "") }
+
+// eventsAreApart: who asks for runs gets no events of nodes, and the other way round.
+func eventsAreApart(t *testing.T, url string) {
+	k := newKeeperOf(t, newCluster(t), nil, url)
+	mustWork(t, k)
+	var rows []Row
+	for i, run := range []*pb.PastRun{
+		{Event: &pb.NodeEvent{Node: "n1", StartMs: 1000, EndMs: 2000}},
+		{Job: &pb.Job{Id: &pb.JobId{Job: 7}, EligibleMs: 1000, EndMs: 2000}},
+		{Event: &pb.NodeEvent{Node: "n2", StartMs: 3000, EndMs: 5000}},
+	} {
+		raw, err := proto.Marshal(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, Row{At: state.Position(i + 1), Run: raw})
+	}
+	if err := k.database.Put(context.Background(), 0, 3, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		choice Choice
+		want   string
+	}{
+		{Choice{}, "2"}, {Choice{Jobs: []uint32{0, 7}}, "2"}, {Choice{SinceMS: 1}, "2"},
+		{Choice{Events: true}, "1 3"}, {Choice{Events: true, SinceMS: 2001}, "3"}, {Choice{Events: true, UntilMS: 3000}, "1"},
+	} {
+		var got []string
+		err := k.database.Read(context.Background(), c.choice, 3, func(at state.Position, run *pb.PastRun) error {
+			if (run.GetEvent() != nil) != c.choice.Events {
+				t.Errorf("%+v: %v", c.choice, run)
+			}
+			got = append(got, fmt.Sprint(at))
+			return nil
+		})
+		if text := strings.Join(got, " "); err != nil || text != c.want {
+			t.Errorf("%+v: rows %s, %v; want %s", c.choice, text, err, c.want)
+		}
+	}
+}

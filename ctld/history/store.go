@@ -74,6 +74,9 @@ func columnsOf(row *Row) (columns, error) {
 	if err := proto.Unmarshal(row.Run, &run); err != nil {
 		return columns{}, fmt.Errorf("the run at position %d cannot be read: %w", row.At, err)
 	}
+	if event := run.GetEvent(); event != nil { // job 0 is nobody's
+		return columns{start: event.GetStartMs(), eligible: event.GetStartMs(), end: event.GetEndMs()}, nil
+	}
 	job := run.GetJob()
 	c := columns{
 		job: job.GetId().GetJob(), array: job.GetArrayJobId(), uid: job.GetOwner().GetUid(), user: job.GetOwner().GetUser(), account: job.GetSpec().GetAccount(),

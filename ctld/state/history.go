@@ -70,12 +70,15 @@ func (o *outbox) firstAfter(at Position) int {
 }
 
 // noteHistory adds a run that is over. The job is as it was then, with its end.
-func (s *State) noteHistory(job *Job) {
+func (s *State) noteHistory(job *Job) { s.keep(s.pastRun(job)) }
+
+// keep adds a pb.PastRun behind all that are there.
+func (s *State) keep(run []byte) {
 	at := max(Position(s.index<<positionBits), s.outbox.trimmed+1)
 	if last := len(s.outbox.runs) - 1; last >= 0 && s.outbox.runs[last].At >= at {
 		at = s.outbox.runs[last].At + 1
 	}
-	s.addHistory(HistoryRun{At: at, Run: s.pastRun(job)})
+	s.addHistory(HistoryRun{At: at, Run: run})
 	if s.outbox.bytes > MaxHistoryBytes {
 		s.boundHistory()
 	}

@@ -45,6 +45,8 @@ type Node struct {
 	LossMS    int64  `cbor:"32,keyasint,omitempty"`
 	// SilentMS is since when it is NotResponding; 0 = it responds.
 	SilentMS int64 `cbor:"33,keyasint,omitempty"`
+	// OutageMS is since when it takes no jobs as it does now; 0 = it takes them.
+	OutageMS int64 `cbor:"36,keyasint,omitempty"`
 	// Faults are the users whose jobs could not start here since the last one
 	// that did, oldest first: see noteFault.
 	Faults []LaunchFault `cbor:"40,keyasint,omitempty"`

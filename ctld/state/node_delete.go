@@ -61,6 +61,9 @@ func (s *State) forgetCopies(name string) {
 
 // deleteNode removes the record of a node that has nothing.
 func (s *State) deleteNode(name string) {
+	if node, known := s.nodes.Get(name); known {
+		s.endOutage(node)
+	}
 	s.nodes.Delete(name)
 	s.reclaimed.Delete(name)
 	s.lending.Delete(name)

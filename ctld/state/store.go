@@ -177,11 +177,13 @@ func finishedKey(job *Job) uint64 {
 func (s *State) putNode(node *Node) {
 	if old, known := s.nodes.Get(node.Name); known {
 		node.use = old.use
+		s.noteOutage(old, node)
 		if old.holdsStarts() {
 			s.awaited--
 		}
 	} else {
 		node.use = &nodeUse{}
+		s.beginOutage(node)
 	}
 	if node.holdsStarts() {
 		s.awaited++

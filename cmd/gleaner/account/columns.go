@@ -17,6 +17,7 @@ type row struct {
 	user        *pb.AccountUser
 	association *pb.Association
 	qos         *pb.Qos
+	event       *pb.NodeEvent
 	tres        string
 	id          int
 	tree        bool

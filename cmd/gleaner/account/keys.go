@@ -28,10 +28,16 @@ const (
 	keyFormat    = "Format"
 	keyParent    = "Parent"
 	keyQOS       = "QosLevel"
+	keyNodes     = "Nodes"
+	keyStart     = "Start"
+	keyEnd       = "End"
+	keyState     = "State"
+	keyReason    = "Reason"
+	keyCondFlags = "CondFlags"
 )
 
 const (
-	everything = Account | User | Association | QOS | TRES | Cluster | Coordinator
+	everything = Account | User | Association | QOS | TRES | Cluster | Coordinator | Event
 	charged    = Account | User | Cluster // have an association
 	limited    = charged | QOS
 )
@@ -39,11 +45,17 @@ const (
 // keys are all there are, by the names of sacctmgr(1).
 var keys = append([]keyRow{
 	{names: []string{keyAccount, "Accounts", "Acct"}, where: Account | User | Association | Coordinator, identifies: Account | User | Coordinator},
-	{names: []string{keyUser, "Users"}, where: Account | User | Association | Coordinator, identifies: User | Coordinator},
+	{names: []string{keyUser, "Users"}, where: Account | User | Association | Coordinator | Event, identifies: User | Coordinator},
 	{names: []string{keyPartition, "Partitions"}, where: Account | User | Association, identifies: User},
 	{names: []string{keyCluster, "Clusters"}, where: everything, identifies: everything},
 	{names: []string{keyName, "Names"}, where: QOS | TRES, identifies: QOS},
 	{names: []string{keyFormat}, where: everything},
+	{names: []string{keyNodes, "Node", "NodeNames"}, where: Event},
+	{names: []string{keyStart, "TimeStart"}, where: Event},
+	{names: []string{keyEnd, "TimeEnd"}, where: Event},
+	{names: []string{keyState, "States"}, where: Event},
+	{names: []string{keyReason}, where: Event},
+	{names: []string{keyCondFlags}, where: Event},
 	{names: []string{keyParent}, where: Account | Association, set: Account, apply: setText(func(c *pb.AccountChange) **string { return &c.Parent }, strings.ToLower)},
 	{names: []string{"Description"}, where: Account | QOS, set: Account | QOS, apply: setText(func(c *pb.AccountChange) **string { return &c.Description }, nil)},
 	{names: []string{"Organization"}, where: Account, set: Account, apply: setText(func(c *pb.AccountChange) **string { return &c.Organization }, nil)},
@@ -84,6 +96,8 @@ func (r *Request) nameKey() string {
 		return ""
 	case Cluster:
 		return keyCluster
+	case Event:
+		return keyNodes
 	}
 	return keyName
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"slices"
 	"strings"
+	"time"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -15,6 +16,8 @@ type Listing struct {
 	Accounts     []*pb.Account
 	Users        []*pb.AccountUser
 	Associations []*pb.Association // as a tree: see pb.ListAccountsResponse
+	Events       []*pb.NodeEvent   // of a request to show events
+	Now          time.Time         // when they were asked for
 
 	index *index // made by the first look
 }

@@ -39,6 +39,9 @@ func (r *Request) Records(l *Listing) []any {
 			kind, name, _ := strings.Cut(line.tres, "/")
 			record["type"], record["name"], record["id"] = kind, name, line.id
 		}
+		if line.event != nil {
+			line.eventRecord(record)
+		}
 		if r.Entity == Cluster {
 			record["tres"] = names(sortedNames(l.TRES))
 		}

@@ -48,6 +48,8 @@ func (r *Request) defaults() string {
 		return "Cluster,Share,GrpJobs,GrpTRES,GrpSubmit,MaxJobs,MaxTRES,MaxSubmit,MaxWall,QOS,DefaultQOS"
 	case Coordinator:
 		return "Account,User"
+	case Event:
+		return "Cluster,NodeName,TimeStart,TimeEnd,State,Reason,User"
 	}
 	if r.Options["wolimits"] {
 		return "Cluster,Account,User,Partition"
@@ -76,6 +78,8 @@ func (r *Request) fields() []column {
 		return clusterColumns
 	case Coordinator:
 		return coordinatorColumns
+	case Event:
+		return eventColumns
 	}
 	return associationColumns
 }
@@ -244,6 +248,12 @@ func (r *Request) rows(l *Listing) []*row {
 				if r.among(keyAccount, account.GetName()) && r.among(keyUser, name) {
 					add(row{account: account, user: &pb.AccountUser{Name: name}})
 				}
+			}
+		}
+	case Event:
+		for _, event := range l.Events {
+			if r.meansEvent(event) {
+				add(row{event: event})
 			}
 		}
 	default:

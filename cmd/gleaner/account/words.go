@@ -54,6 +54,7 @@ const (
 	TRES
 	Cluster
 	Coordinator
+	Event
 )
 
 var entities = []struct {
@@ -67,11 +68,12 @@ var entities = []struct {
 	{TRES, []string{"tres"}},
 	{Cluster, []string{"cluster", "clusters"}},
 	{Coordinator, []string{"coordinator", "coordinators"}},
+	{Event, []string{"event", "events"}},
 }
 
 // laterEntities are those of sacctmgr that are refused by name.
 var laterEntities = map[string]string{
-	"configuration": "gcontrol show config shows it", "event": "gcontrol show node tells why a node is down", "federation": "this cluster is the only one",
+	"configuration": "gcontrol show config shows it", "federation": "this cluster is the only one",
 	"job": "a job that is over cannot be changed", "problem": "users without accounts are not kept", "reservation": "use gcontrol show reservation",
 	"resource": "licenses are in cluster.toml", "runawayjobs": "jobs cannot be left behind: gcontrol status shows what is wrong", "stats": "gctld has a metrics page",
 	"transaction": "gctld's log has what was changed", "wckey": "leave out the wckey", "wckeys": "leave out the wckey",
@@ -109,7 +111,7 @@ type Request struct {
 // options are the words of show without a value (sacctmgr(1)).
 var options = []string{
 	"withassoc", "withcoordinator", "withdeleted", "withsubaccounts", "wolimits", "wopinfo", "woplimits",
-	"onlydefaults", "tree", "withfed", "withrawqoslevel",
+	"onlydefaults", "tree", "withfed", "withrawqoslevel", allTime,
 }
 
 // laterOptions are refused by name.
@@ -130,7 +132,7 @@ func Parse(words []string) (*Request, error) {
 		return nil, err
 	}
 	if len(words) == 1 {
-		return nil, fmt.Errorf("%s what? type %s and account, user, association, qos, tres, cluster or coordinator", words[0], words[0])
+		return nil, fmt.Errorf("%s what? type %s and account, user, association, qos, tres, cluster, coordinator or event", words[0], words[0])
 	}
 	r := &Request{Verb: verb, Options: map[string]bool{}}
 	if r.Entity, err = findEntity(words[1], r); err != nil {
@@ -200,6 +202,8 @@ func (r *Request) allows(entity Entity) error {
 		return fmt.Errorf("associations are changed by way of their users and accounts: type modify user NAME account=ACCOUNT set …")
 	case entity == TRES:
 		return fmt.Errorf("TRES are what nodes have and limits name: they are shown only")
+	case entity == Event:
+		return fmt.Errorf("events happen to nodes: they are shown only; gcontrol update node changes nodes")
 	case entity == Cluster && r.Verb != Modify:
 		return fmt.Errorf("this cluster is the only one: it can be shown, and modified as the root account is")
 	case entity == Coordinator && r.Verb == Modify:

@@ -50,7 +50,7 @@ func runAcct(inv *option.Invocation) error {
 	view.WholeUnits = inv.Given("noconvert")
 	if shape != show.JSONNone {
 		return writeJSON(inv, shape, view, func(use func(*pb.PastRun) error) error {
-			return past.Ask(inv, controllers, wanted.request, func(run *pb.PastRun) error {
+			return past.Ask(inv, controllers, view, wanted.request, func(run *pb.PastRun) error {
 				wanted.addRunning(inv, controllers, run)
 				if len(wanted.rows(run, view)) == 0 {
 					return nil
@@ -63,7 +63,7 @@ func runAcct(inv *option.Invocation) error {
 		debug.SetGCPercent(listGCPercent)
 	}
 	printer.Header()
-	err = past.Ask(inv, controllers, wanted.request, func(run *pb.PastRun) error {
+	err = past.Ask(inv, controllers, view, wanted.request, func(run *pb.PastRun) error {
 		wanted.addRunning(inv, controllers, run)
 		for _, one := range wanted.rows(run, view) {
 			printer.Line(&row{Row: one, view: view, unit: unit})

@@ -39,7 +39,7 @@ var columns = withEmpty([]column{
 	{name: "AveDiskWrite", width: 14, step: true, value: func(r *row) string { return r.disk(func(s *past.Step) uint64 { return s.WriteBytes }) }},
 	{name: "AveRSS", width: 10, step: true, value: (*row).averageMemory},
 	{name: "Borrowed", width: 20, job: true, value: func(r *row) string { return r.Borrowed() }},
-	{name: "Cluster", width: 10, value: func(*row) string { return "gleaner" }},
+	{name: "Cluster", width: 10, value: func(r *row) string { return r.view.Cluster }},
 	{name: "Comment", width: 14, job: true, value: func(r *row) string { return r.Job().GetSpec().GetComment() }},
 	{name: "Constraints", width: 19, job: true, value: func(r *row) string { return r.Job().GetSpec().GetConstraint() }},
 	{name: "CPUTime", width: 10, value: func(r *row) string { return show.Clock(r.cpuSeconds()) }},

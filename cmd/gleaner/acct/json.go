@@ -133,8 +133,8 @@ func recordOf(s show.JSONShape, view *show.View, run *pb.PastRun) *jobRecord {
 	job, asked := run.GetJob(), run.GetJob().GetSpec()
 	whole := past.Row{Run: run}
 	record := &jobRecord{
-		Account: asked.GetAccount(), Cluster: "gleaner", Constraints: asked.GetConstraint(), Flags: []string{},
-		Association: map[string]string{"account": asked.GetAccount(), "cluster": "gleaner", "partition": "", "user": job.GetOwner().GetUser()},
+		Account: asked.GetAccount(), Cluster: view.Cluster, Constraints: asked.GetConstraint(), Flags: []string{},
+		Association: map[string]string{"account": asked.GetAccount(), "cluster": view.Cluster, "partition": "", "user": job.GetOwner().GetUser()},
 		Comment:     map[string]string{"administrator": "", "job": asked.GetComment(), "system": ""},
 		ExitCode:    exitOf(s, whole), Group: job.GetOwner().GetGroup(), JobID: job.GetId().GetJob(), Name: asked.GetName(),
 		Nodes: cmp.Or(job.GetNodeList(), "None assigned"), Partition: job.GetPartition(), Priority: s.Count(job.GetPriority()), QOS: show.QosOf(job),

@@ -36,7 +36,7 @@ func Command() *option.Command {
 			{Name: "add coordinator account=ACCOUNT names=USER,...", Help: "let users change what is below an account; delete takes it back"},
 			{Name: "modify account|user|qos|cluster [where] NAME ... set NAME=VALUE ...", Help: "change all that the conditions mean; lists (qos, preempt, flags) also with += and -=; cluster is the root account"},
 			{Name: "delete account|user|qos [where] NAME ...", Help: "delete; with account=ACCOUNT a user's association only. What is in use is refused"},
-			{Name: "show account|user|association|qos|tres|cluster|coordinator [NAME=VALUE ...] [format=FIELD[%WIDTH],...]", Help: "with the words tree (associations), withassoc, withcoordinator, withsubaccounts, onlydefaults, wolimits, woplimits"},
+			{Name: "show account|user|association|qos|tres|cluster|coordinator|event [NAME=VALUE ...] [format=FIELD[%WIDTH],...]", Help: "with the words tree (associations), withassoc, withcoordinator, withsubaccounts, onlydefaults, wolimits, woplimits. Events are times in which nodes took no jobs: by Nodes, Start, End, State, User, Reason, or all_time"},
 			{Name: "dump [FILE]", Help: "write accounts, users and QOS to a file, or to standard output, in the form of sacctmgr's dump"},
 			{Name: "load FILE", Help: "add or change what such a file says, all of it or nothing; also one that sacctmgr has written. - is standard input"},
 		},
@@ -97,7 +97,7 @@ func runAcctmgr(inv *option.Invocation) error {
 	case "help":
 		return inv.Command.WriteHelp(inv.Stdout)
 	case "version":
-		_, err := fmt.Fprintln(inv.Stdout, "gleaner "+inv.Version)
+		_, err := fmt.Fprintln(inv.Stdout, inv.Command.VersionText(inv.Version))
 		return err
 	}
 	if verb == "dump" || verb == "load" {
@@ -144,6 +144,11 @@ func (c *acctmgrRun) listing() (*account.Listing, error) {
 func (c *acctmgrRun) show(request *account.Request, listing *account.Listing) error {
 	if c.inv.Given("associations") {
 		request.Options["withassoc"] = true
+	}
+	if request.Entity == account.Event {
+		if err := c.events(request, listing); err != nil {
+			return err
+		}
 	}
 	if c.json != show.JSONNone {
 		return console.Output(show.WriteJSON(c.inv, c.json, request.Entity.String()+"s", request.Records(listing)))

@@ -27,11 +27,27 @@ func (s *StubController) ListRuns(request *pb.ListRunsRequest, stream grpc.Serve
 		if users := filter.GetUsers(); len(users) > 0 && !slices.Contains(users, job.GetOwner().GetUser()) {
 			continue
 		}
-		if err := stream.Send(&pb.ListRunsResponse{Runs: []*pb.PastRun{run}}); err != nil {
+		if err := stream.Send(&pb.ListRunsResponse{Runs: []*pb.PastRun{run}, Cluster: "lab"}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ListNodeEvents has three of n1, one that lasts.
+func (s *StubController) ListNodeEvents(request *pb.ListNodeEventsRequest, stream grpc.ServerStreamingServer[pb.ListNodeEventsResponse]) error {
+	now := StubNow.UnixMilli()
+	answer := &pb.ListNodeEventsResponse{}
+	for _, event := range []*pb.NodeEvent{
+		{Node: "n1", State: "DRAIN", Reason: "disk\x1b[31m", User: "root", StartMs: now - 90_000_000, EndMs: now - 80_000_000, Cpus: 8, Gpus: 2},
+		{Node: "n1", State: "DOWN*", Reason: "Not responding", StartMs: now - 4_000_000, EndMs: now - 3_000_000, Cpus: 8, Gpus: 2},
+		{Node: "n1", State: "DOWN+DRAIN", Reason: "fan", User: "adam", StartMs: now - 60_000, Cpus: 8, Gpus: 2},
+	} {
+		if (request.GetNodes() == "" || request.GetNodes() == event.Node) && (!request.GetLasting() || event.EndMs == 0) && (event.EndMs == 0 || event.EndMs >= request.GetSinceMs()) {
+			answer.Events = append(answer.Events, event)
+		}
+	}
+	return stream.Send(answer)
 }
 
 // stubSteps are one on two nodes that failed, and one that was there when the job ended.

@@ -29,7 +29,8 @@ func runEff(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
-	runs, err := past.All(inv.Context, inv, controllers, targets[0], true)
+	view := show.NewView(inv.Getenv, console.Clock())
+	runs, err := past.All(inv.Context, inv, controllers, view, targets[0], true)
 	if err != nil {
 		return past.Failed(inv, err)
 	}
@@ -40,7 +41,6 @@ func runEff(inv *option.Invocation) error {
 	if len(runs) == 0 {
 		return inv.Fail("Job not found.")
 	}
-	view := show.NewView(inv.Getenv, console.Clock())
 	out := bufio.NewWriter(inv.Stdout)
 	for i, run := range runs {
 		if i > 0 {
@@ -58,7 +58,7 @@ func about(out *bufio.Writer, view *show.View, r past.Row) {
 	if job.GetArrayJobId() != 0 {
 		fmt.Fprintf(out, "Array Job ID: %s\n", view.JobName(job))
 	}
-	fmt.Fprintf(out, "Cluster: gleaner\nUser/Group: %s/%s\n", format.Printable(job.GetOwner().GetUser()), format.Printable(job.GetOwner().GetGroup()))
+	fmt.Fprintf(out, "Cluster: %s\nUser/Group: %s/%s\n", format.Printable(view.Cluster), format.Printable(job.GetOwner().GetUser()), format.Printable(job.GetOwner().GetGroup()))
 	word, _ := r.State()
 	code, _ := r.Exit()
 	if r.Run.GetLive() {

@@ -216,7 +216,7 @@ func (p *printing) look() (*pb.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := past.All(p.inv.Context, p.inv, p.client, targets[0], false)
+	runs, err := past.All(p.inv.Context, p.inv, p.client, new(show.View), targets[0], false)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/proto/step"
@@ -19,9 +21,9 @@ import (
 // load is what sacct was doing when it failed.
 const load = "slurmdb_jobs_get"
 
-// Ask calls use with each run. If the answer breaks off before its first run was used, it
-// is asked for again.
-func Ask(inv *option.Invocation, controllers *client.Client, request *pb.ListRunsRequest, use func(*pb.PastRun) error) error {
+// Ask calls use with each run, when the view has the name of their cluster. If the answer
+// breaks off before its first run was used, it is asked for again.
+func Ask(inv *option.Invocation, controllers *client.Client, view *show.View, request *pb.ListRunsRequest, use func(*pb.PastRun) error) error {
 	used := false
 	restart := func() bool { return !used }
 	notice := ""
@@ -29,6 +31,7 @@ func Ask(inv *option.Invocation, controllers *client.Client, request *pb.ListRun
 		if text := answer.GetNotice(); text != "" {
 			notice = text
 		}
+		view.Cluster = cmp.Or(answer.GetCluster(), view.Cluster)
 		for _, run := range answer.GetRuns() {
 			if used = true; run.GetJob() == nil {
 				continue // a controller never says so
@@ -53,13 +56,13 @@ func Connect(inv *option.Invocation) (*client.Client, error) { return client.Con
 
 // All is every run of one job, for commands about one; with steps, what those of ended runs
 // did too.
-func All(ctx context.Context, inv *option.Invocation, controllers *client.Client, target spec.JobTarget, steps bool) (runs []*pb.PastRun, err error) {
+func All(ctx context.Context, inv *option.Invocation, controllers *client.Client, view *show.View, target spec.JobTarget, steps bool) (runs []*pb.PastRun, err error) {
 	id := &pb.JobId{Job: target.Job}
 	if first, one := spec.FirstTask(target.Tasks); one && spec.CountTasks(target.Tasks) == 1 {
 		id.ArrayTask = &first
 	}
 	request := &pb.ListRunsRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{id}}, Live: true, Steps: steps}
-	err = Ask(inv, controllers, request, func(run *pb.PastRun) error {
+	err = Ask(inv, controllers, view, request, func(run *pb.PastRun) error {
 		runs = append(runs, run)
 		return nil
 	})

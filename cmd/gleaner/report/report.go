@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -31,6 +32,8 @@ type kind struct {
 	// totals: each account has a line of its own, before those of its users.
 	totals bool
 	top    bool // only the largest, largest first
+	// utilization: what the nodes had and did, see utilization.go.
+	utilization bool
 }
 
 type column struct {
@@ -40,7 +43,7 @@ type column struct {
 }
 
 var (
-	clusterColumn = column{"Cluster", 9, func(key) string { return "gleaner" }}
+	clusterColumn = column{"Cluster", 9, func(k key) string { return k.cluster }}
 	accountColumn = column{"Account", 15, func(k key) string { return k.account }}
 	loginColumn   = column{"Login", 9, func(k key) string { return k.user }}
 	properColumn  = column{"Proper Name", 15, func(k key) string { return "" }}
@@ -51,6 +54,10 @@ var (
 func own(k key) (key, bool) { return k, k.owner == "" }
 
 var kinds = []kind{
+	{
+		group: "cluster", name: "Utilization", title: "Cluster Utilization", utilization: true,
+		columns: []column{clusterColumn},
+	},
 	{
 		group: "cluster", name: "AccountUtilizationByUser", title: "Cluster/Account/User Utilization", of: own, totals: true,
 		columns: []column{clusterColumn, accountColumn, loginColumn, properColumn},
@@ -82,8 +89,17 @@ type request struct {
 	users    []string
 	tres     []string
 	top      int
-	unitMS   uint64
-	unit     string
+	unit     *unit
+	now      time.Time
+	cluster  string // its name, once it is known
+}
+
+// counted is the end of what can be counted: nothing is known of the time to come.
+func (r *request) counted() time.Time {
+	if r.until.After(r.now) {
+		return r.now
+	}
+	return r.until
 }
 
 func runReport(inv *option.Invocation) error {
@@ -105,18 +121,33 @@ func runReport(inv *option.Invocation) error {
 		Filter:  &pb.JobFilter{Accounts: r.accounts, Users: r.users},
 		SinceMs: r.since.UnixMilli(), UntilMs: r.until.UnixMilli(), Duplicates: true, Live: true,
 	}
-	if err := past.Ask(inv, controllers, asked, func(run *pb.PastRun) error {
-		all.add(run, r.since.UnixMilli(), r.until.UnixMilli())
+	view := show.NewView(inv.Getenv, r.now)
+	if err := past.Ask(inv, controllers, view, asked, func(run *pb.PastRun) error {
+		all.add(run, view.Cluster, r.since.UnixMilli(), r.counted().UnixMilli())
 		return nil
 	}); err != nil {
 		return past.Failed(inv, err)
+	}
+	if r.kind.utilization {
+		parts, err := r.utilization(inv, controllers, all)
+		if err != nil {
+			return err
+		}
+		r.cluster = view.Cluster
+		return r.printUtilization(inv, shape, parts)
 	}
 	rows := r.rows(all)
 	if shape != show.JSONNone {
 		return r.writeJSON(inv, shape, rows)
 	}
+	var nodes []*pb.Node
+	if r.unit.percent {
+		if nodes, err = controllers.Nodes(inv.Context, &pb.ListNodesRequest{}); err != nil {
+			return client.LoadError(inv, "slurm_load_nodes", err)
+		}
+	}
 	out := bufio.NewWriter(inv.Stdout)
-	r.print(out, inv, rows)
+	r.print(out, inv, nodes, rows)
 	return console.Output(out.Flush())
 }
 
@@ -159,7 +190,7 @@ func (r *request) rows(all sums) []line {
 // parse reads the words: what is reported, and key=value.
 func parse(inv *option.Invocation, now time.Time) (*request, error) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
-	r := &request{since: midnight.AddDate(0, 0, -1), until: midnight, tres: []string{"cpu"}, top: 10}
+	r := &request{since: midnight.AddDate(0, 0, -1), until: midnight, tres: []string{"cpu"}, top: 10, now: now}
 	if inv.Given("tres") {
 		r.tres = inv.List("tres")
 	}
@@ -184,20 +215,6 @@ func parse(inv *option.Invocation, now time.Time) (*request, error) {
 		return nil, inv.Fail("start (%s) is not before end (%s)", r.since.Format(time.DateTime), r.until.Format(time.DateTime))
 	}
 	return r, r.setKind(inv, words)
-}
-
-func (r *request) setUnit(inv *option.Invocation) error {
-	switch word := strings.ToLower(cmp.Or(inv.Text("time"), "minutes")); {
-	case strings.HasPrefix("seconds", word):
-		r.unitMS, r.unit = 1000, "Seconds"
-	case strings.HasPrefix("minutes", word):
-		r.unitMS, r.unit = 60_000, "Minutes"
-	case strings.HasPrefix("hours", word):
-		r.unitMS, r.unit = 3_600_000, "Hours"
-	default:
-		return inv.Fail("unknown time format %s: name seconds, minutes or hours", inv.Text("time"))
-	}
-	return nil
 }
 
 func (r *request) set(inv *option.Invocation, name, value string, now time.Time) (err error) {
@@ -249,12 +266,24 @@ func (r *request) columns() []column {
 	return columns
 }
 
-func (r *request) print(out *bufio.Writer, inv *option.Invocation, rows []line) {
+// print needs the nodes for percentages, which are of what all of them had.
+func (r *request) print(out *bufio.Writer, inv *option.Invocation, nodes []*pb.Node, rows []line) {
 	columns := r.columns()
+	put := r.putter(out, inv, columns)
+	if !inv.Given("noheader") {
+		r.head(out, inv, columns, []string{"Used"}, put)
+	}
+	for _, row := range rows {
+		put(append(r.values(columns, row.key), r.amount(row.amount, r.reported(nodes, row.key.tres))))
+	}
+}
+
+// putter writes lines: the values of the columns, and amounts.
+func (r *request) putter(out *bufio.Writer, inv *option.Invocation, columns []column) func([]string) {
 	parsable, ended := inv.Given("parsable") || inv.Given("parsable2"), inv.Given("parsable")
-	put := func(values []string) {
+	return func(values []string) {
 		for i, value := range values {
-			width := 12
+			width := r.unit.width
 			if i < len(columns) {
 				width = columns[i].width
 			}
@@ -272,12 +301,6 @@ func (r *request) print(out *bufio.Writer, inv *option.Invocation, rows []line) 
 		}
 		_ = out.WriteByte('\n')
 	}
-	if !inv.Given("noheader") {
-		r.head(out, parsable, columns, put)
-	}
-	for _, row := range rows {
-		put(append(r.values(columns, row.key), strconv.FormatUint(row.amount/r.unitMS, 10)))
-	}
 }
 
 func (r *request) values(columns []column, k key) []string {
@@ -290,7 +313,7 @@ func (r *request) values(columns []column, k key) []string {
 
 const rule = "--------------------------------------------------------------------------------"
 
-func (r *request) head(out *bufio.Writer, parsable bool, columns []column, put func([]string)) {
+func (r *request) head(out *bufio.Writer, inv *option.Invocation, columns []column, amounts []string, put func([]string)) {
 	title, what := r.kind.title, "TRES"
 	if r.kind.top {
 		title = fmt.Sprintf(title, r.top)
@@ -300,14 +323,17 @@ func (r *request) head(out *bufio.Writer, parsable bool, columns []column, put f
 	}
 	last := r.until.Add(-time.Second)
 	fmt.Fprintf(out, "%s\n%s %s - %s (%d secs)\nUsage reported in %s %s\n%s\n", rule, title, r.since.Format("2006-01-02T15:04:05"), last.Format("2006-01-02T15:04:05"),
-		int64(r.until.Sub(r.since)/time.Second), what, r.unit, rule)
+		int64(r.until.Sub(r.since)/time.Second), what, r.unit.name, rule)
 	names, rules := []string{}, []string{}
 	for _, c := range columns {
 		names, rules = append(names, c.name), append(rules, strings.Repeat("-", c.width))
 	}
-	put(append(names, "Used"))
-	if !parsable {
-		put(append(rules, strings.Repeat("-", 12)))
+	for _, name := range amounts {
+		names, rules = append(names, name), append(rules, strings.Repeat("-", r.unit.width))
+	}
+	put(names)
+	if !inv.Given("parsable") && !inv.Given("parsable2") {
+		put(rules)
 	}
 }
 

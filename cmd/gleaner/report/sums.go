@@ -12,6 +12,7 @@ import (
 
 // key is what is added up together.
 type key struct {
+	cluster              string
 	account, user, owner string
 	tres                 string
 }
@@ -20,7 +21,7 @@ type key struct {
 type sums map[key]uint64
 
 // add adds what a run used between two times.
-func (s sums) add(run *pb.PastRun, sinceMS, untilMS int64) {
+func (s sums) add(run *pb.PastRun, cluster string, sinceMS, untilMS int64) {
 	job := run.GetJob()
 	ms := usedMS(run, sinceMS, untilMS)
 	if ms == 0 {
@@ -29,18 +30,18 @@ func (s sums) add(run *pb.PastRun, sinceMS, untilMS int64) {
 	account, user := job.GetSpec().GetAccount(), job.GetOwner().GetUser()
 	total, byModel := show.GPUCounts(job)
 	for tres, count := range map[string]uint64{"cpu": uint64(job.GetCpus()), "mem": show.MemoryBytes(job) >> 20, "node": uint64(job.GetNodes()), "gres/gpu": uint64(total)} {
-		s[key{account, user, "", tres}] += count * ms
+		s[key{cluster, account, user, "", tres}] += count * ms
 	}
 	for model, count := range byModel {
 		if model != "" {
-			s[key{account, user, "", "gres/gpu:" + model}] += uint64(count) * ms
+			s[key{cluster, account, user, "", "gres/gpu:" + model}] += uint64(count) * ms
 		}
 	}
 	for _, b := range run.GetBorrowed() {
-		s[key{account, user, b.GetOwner(), "cpu"}] += uint64(b.GetCpus()) * ms
-		s[key{account, user, b.GetOwner(), "gres/gpu"}] += uint64(b.GetGpus()) * ms
+		s[key{cluster, account, user, b.GetOwner(), "cpu"}] += uint64(b.GetCpus()) * ms
+		s[key{cluster, account, user, b.GetOwner(), "gres/gpu"}] += uint64(b.GetGpus()) * ms
 		if b.GetModel() != "" {
-			s[key{account, user, b.GetOwner(), "gres/gpu:" + b.GetModel()}] += uint64(b.GetGpus()) * ms
+			s[key{cluster, account, user, b.GetOwner(), "gres/gpu:" + b.GetModel()}] += uint64(b.GetGpus()) * ms
 		}
 	}
 }

@@ -27,6 +27,7 @@ const maxTaskExpression = 64
 // clock and what the user's environment says about how things are written.
 type View struct {
 	NowMS         int64
+	Cluster       string // its name, once an answer has told it
 	timeFormat    string // SLURM_TIME_FORMAT
 	location      *time.Location
 	WholeUnits    bool // --noconvert: megabytes only

@@ -80,7 +80,7 @@ func stepsOf(inv *option.Invocation, controllers *client.Client, text string) ([
 	if _, bad := strconv.ParseUint(wanted, 10, 32); err != nil || len(targets) != 1 || one && bad != nil && wanted != past.Batch {
 		return nil, fmt.Errorf("invalid job id specified: %.40q is not a job or a step: type 12, 12_3 or 12.0", text)
 	}
-	runs, err := past.All(inv.Context, inv, controllers, targets[0], false)
+	runs, err := past.All(inv.Context, inv, controllers, new(show.View), targets[0], false)
 	if err != nil {
 		return nil, err
 	}

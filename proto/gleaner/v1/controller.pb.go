@@ -853,6 +853,7 @@ type ListRunsResponse struct {
 	Runs  []*PastRun             `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	// What may be missing, and why; "" = nothing. In the first message only.
 	Notice        string `protobuf:"bytes,2,opt,name=notice,proto3" json:"notice,omitempty"`
+	Cluster       string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"` // its name; in the first message only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -901,6 +902,135 @@ func (x *ListRunsResponse) GetNotice() string {
 	return ""
 }
 
+func (x *ListRunsResponse) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+// ListNodeEventsRequest: events that were not over before since_ms and began before
+// until_ms; 0 = no bound.
+type ListNodeEventsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         string                 `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"` // host list; "" = all
+	SinceMs       int64                  `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	UntilMs       int64                  `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	Lasting       bool                   `protobuf:"varint,4,opt,name=lasting,proto3" json:"lasting,omitempty"` // only those that are not over
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodeEventsRequest) Reset() {
+	*x = ListNodeEventsRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodeEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodeEventsRequest) ProtoMessage() {}
+
+func (x *ListNodeEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodeEventsRequest.ProtoReflect.Descriptor instead.
+func (*ListNodeEventsRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListNodeEventsRequest) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
+func (x *ListNodeEventsRequest) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ListNodeEventsRequest) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ListNodeEventsRequest) GetLasting() bool {
+	if x != nil {
+		return x.Lasting
+	}
+	return false
+}
+
+type ListNodeEventsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Events        []*NodeEvent           `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	Notice        string                 `protobuf:"bytes,2,opt,name=notice,proto3" json:"notice,omitempty"` // as of ListRunsResponse
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodeEventsResponse) Reset() {
+	*x = ListNodeEventsResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodeEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodeEventsResponse) ProtoMessage() {}
+
+func (x *ListNodeEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodeEventsResponse.ProtoReflect.Descriptor instead.
+func (*ListNodeEventsResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListNodeEventsResponse) GetEvents() []*NodeEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ListNodeEventsResponse) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
+}
+
 type CancelRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -916,7 +1046,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1058,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1071,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CancelRequest) GetRequestId() string {
@@ -996,7 +1126,7 @@ type ArrayTasks struct {
 
 func (x *ArrayTasks) Reset() {
 	*x = ArrayTasks{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1138,7 @@ func (x *ArrayTasks) String() string {
 func (*ArrayTasks) ProtoMessage() {}
 
 func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1151,7 @@ func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayTasks.ProtoReflect.Descriptor instead.
 func (*ArrayTasks) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ArrayTasks) GetJob() uint32 {
@@ -1051,7 +1181,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1193,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1206,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobResult) GetId() *JobId {
@@ -1116,7 +1246,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1258,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1271,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelResponse) GetResults() []*JobResult {
@@ -1164,7 +1294,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1306,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1319,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ControlRequest) GetRequestId() string {
@@ -1239,7 +1369,7 @@ type UpdateJobsRequest struct {
 
 func (x *UpdateJobsRequest) Reset() {
 	*x = UpdateJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1381,7 @@ func (x *UpdateJobsRequest) String() string {
 func (*UpdateJobsRequest) ProtoMessage() {}
 
 func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1394,7 @@ func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateJobsRequest) GetRequestId() string {
@@ -1304,7 +1434,7 @@ type UpdateJobsResponse struct {
 
 func (x *UpdateJobsResponse) Reset() {
 	*x = UpdateJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1446,7 @@ func (x *UpdateJobsResponse) String() string {
 func (*UpdateJobsResponse) ProtoMessage() {}
 
 func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1459,7 @@ func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdateJobsResponse) GetResults() []*JobResult {
@@ -1352,7 +1482,7 @@ type SaveJobsRequest struct {
 
 func (x *SaveJobsRequest) Reset() {
 	*x = SaveJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1494,7 @@ func (x *SaveJobsRequest) String() string {
 func (*SaveJobsRequest) ProtoMessage() {}
 
 func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1507,7 @@ func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsRequest.ProtoReflect.Descriptor instead.
 func (*SaveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SaveJobsRequest) GetRequestId() string {
@@ -1424,7 +1554,7 @@ type SaveJobsResponse struct {
 
 func (x *SaveJobsResponse) Reset() {
 	*x = SaveJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1566,7 @@ func (x *SaveJobsResponse) String() string {
 func (*SaveJobsResponse) ProtoMessage() {}
 
 func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1579,7 @@ func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsResponse.ProtoReflect.Descriptor instead.
 func (*SaveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SaveJobsResponse) GetResults() []*JobResult {
@@ -1468,7 +1598,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1610,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1623,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -1516,7 +1646,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1658,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1671,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1578,7 +1708,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1720,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1733,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1630,7 +1760,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1772,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1785,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -1681,7 +1811,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1823,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1836,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1724,7 +1854,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1866,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1879,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 type ListPartitionsResponse struct {
@@ -1761,7 +1891,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1903,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1916,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -1811,7 +1941,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1953,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1966,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -1889,7 +2019,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2031,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2044,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 // ReclaimNodesRequest takes nodes back for their owner. Coordinators of the account that
@@ -1936,7 +2066,7 @@ type ReclaimNodesRequest struct {
 
 func (x *ReclaimNodesRequest) Reset() {
 	*x = ReclaimNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2078,7 @@ func (x *ReclaimNodesRequest) String() string {
 func (*ReclaimNodesRequest) ProtoMessage() {}
 
 func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2091,7 @@ func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReclaimNodesRequest) GetRequestId() string {
@@ -2037,7 +2167,7 @@ type ReclaimNodesResponse struct {
 
 func (x *ReclaimNodesResponse) Reset() {
 	*x = ReclaimNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2179,7 @@ func (x *ReclaimNodesResponse) String() string {
 func (*ReclaimNodesResponse) ProtoMessage() {}
 
 func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2192,7 @@ func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReclaimNodesResponse) GetNodes() []*Node {
@@ -2084,7 +2214,7 @@ type ReleaseNodesRequest struct {
 
 func (x *ReleaseNodesRequest) Reset() {
 	*x = ReleaseNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2226,7 @@ func (x *ReleaseNodesRequest) String() string {
 func (*ReleaseNodesRequest) ProtoMessage() {}
 
 func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2239,7 @@ func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseNodesRequest) GetRequestId() string {
@@ -2137,7 +2267,7 @@ type ReleaseNodesResponse struct {
 
 func (x *ReleaseNodesResponse) Reset() {
 	*x = ReleaseNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2279,7 @@ func (x *ReleaseNodesResponse) String() string {
 func (*ReleaseNodesResponse) ProtoMessage() {}
 
 func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2292,7 @@ func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseNodesResponse) GetNodes() []*Node {
@@ -2188,7 +2318,7 @@ type SetLendingRequest struct {
 
 func (x *SetLendingRequest) Reset() {
 	*x = SetLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2330,7 @@ func (x *SetLendingRequest) String() string {
 func (*SetLendingRequest) ProtoMessage() {}
 
 func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2343,7 @@ func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingRequest.ProtoReflect.Descriptor instead.
 func (*SetLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetLendingRequest) GetRequestId() string {
@@ -2268,7 +2398,7 @@ type SetLendingResponse struct {
 
 func (x *SetLendingResponse) Reset() {
 	*x = SetLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2410,7 @@ func (x *SetLendingResponse) String() string {
 func (*SetLendingResponse) ProtoMessage() {}
 
 func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2423,7 @@ func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingResponse.ProtoReflect.Descriptor instead.
 func (*SetLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetLendingResponse) GetNodes() []*Node {
@@ -2315,7 +2445,7 @@ type ReportLendingRequest struct {
 
 func (x *ReportLendingRequest) Reset() {
 	*x = ReportLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2457,7 @@ func (x *ReportLendingRequest) String() string {
 func (*ReportLendingRequest) ProtoMessage() {}
 
 func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2470,7 @@ func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingRequest.ProtoReflect.Descriptor instead.
 func (*ReportLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReportLendingRequest) GetSinceMs() int64 {
@@ -2366,7 +2496,7 @@ type ReportLendingResponse struct {
 
 func (x *ReportLendingResponse) Reset() {
 	*x = ReportLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2508,7 @@ func (x *ReportLendingResponse) String() string {
 func (*ReportLendingResponse) ProtoMessage() {}
 
 func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2521,7 @@ func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingResponse.ProtoReflect.Descriptor instead.
 func (*ReportLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReportLendingResponse) GetOwners() []*OwnerReport {
@@ -2454,7 +2584,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2596,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2609,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -2706,7 +2836,7 @@ type MailPolicy struct {
 
 func (x *MailPolicy) Reset() {
 	*x = MailPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2848,7 @@ func (x *MailPolicy) String() string {
 func (*MailPolicy) ProtoMessage() {}
 
 func (x *MailPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2861,7 @@ func (x *MailPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailPolicy.ProtoReflect.Descriptor instead.
 func (*MailPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MailPolicy) GetProgram() string {
@@ -2778,7 +2908,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2920,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2933,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -2871,7 +3001,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +3013,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +3026,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -3003,7 +3133,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3145,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3158,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -3078,7 +3208,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3220,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3233,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -3183,7 +3313,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3325,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3338,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -3250,7 +3380,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3392,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3405,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *License) GetName() string {
@@ -3305,7 +3435,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3447,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3460,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Switch) GetName() string {
@@ -3369,7 +3499,7 @@ type Login struct {
 
 func (x *Login) Reset() {
 	*x = Login{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3511,7 @@ func (x *Login) String() string {
 func (*Login) ProtoMessage() {}
 
 func (x *Login) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3524,7 @@ func (x *Login) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Login.ProtoReflect.Descriptor instead.
 func (*Login) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Login) GetHosts() string {
@@ -3445,7 +3575,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +3587,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +3600,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3500,7 +3630,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3642,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3655,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3553,7 +3683,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3695,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3708,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3611,7 +3741,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3753,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3766,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3657,7 +3787,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3799,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3812,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3714,7 +3844,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +3856,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +3869,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 type ShowConfigResponse struct {
@@ -3752,7 +3882,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +3894,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +3907,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3804,7 +3934,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3946,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3959,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3854,7 +3984,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3996,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +4009,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 type PingResponse struct {
@@ -3900,7 +4030,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4042,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4055,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -4007,7 +4137,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4149,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4162,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -4060,7 +4190,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4202,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4215,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -4184,7 +4314,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4326,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4339,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -4227,7 +4357,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4239,7 +4369,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4252,7 +4382,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{61}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4324,9 +4454,18 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"duplicates\x18\x04 \x01(\bR\n" +
 	"duplicates\x12\x12\n" +
 	"\x04live\x18\x05 \x01(\bR\x04live\x12\x15\n" +
-	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\"S\n" +
+	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\"m\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.gleaner.v1.PastRunR\x04runs\x12\x16\n" +
+	"\x06notice\x18\x02 \x01(\tR\x06notice\x12\x18\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\"}\n" +
+	"\x15ListNodeEventsRequest\x12\x14\n" +
+	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12\x19\n" +
+	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
+	"\buntil_ms\x18\x03 \x01(\x03R\auntilMs\x12\x18\n" +
+	"\alasting\x18\x04 \x01(\bR\alasting\"_\n" +
+	"\x16ListNodeEventsResponse\x12-\n" +
+	"\x06events\x18\x01 \x03(\v2\x15.gleaner.v1.NodeEventR\x06events\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\tR\x06notice\"\xcd\x01\n" +
 	"\rCancelRequest\x12\x1d\n" +
 	"\n" +
@@ -4622,7 +4761,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\xfa\x1b\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\xd5\x1c\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -4633,7 +4772,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"UpdateJobs\x12\x1d.gleaner.v1.UpdateJobsRequest\x1a\x1e.gleaner.v1.UpdateJobsResponse\x12G\n" +
 	"\bListJobs\x12\x1b.gleaner.v1.ListJobsRequest\x1a\x1c.gleaner.v1.ListJobsResponse0\x01\x12G\n" +
-	"\bListRuns\x12\x1b.gleaner.v1.ListRunsRequest\x1a\x1c.gleaner.v1.ListRunsResponse0\x01\x12J\n" +
+	"\bListRuns\x12\x1b.gleaner.v1.ListRunsRequest\x1a\x1c.gleaner.v1.ListRunsResponse0\x01\x12Y\n" +
+	"\x0eListNodeEvents\x12!.gleaner.v1.ListNodeEventsRequest\x1a\".gleaner.v1.ListNodeEventsResponse0\x01\x12J\n" +
 	"\tListNodes\x12\x1c.gleaner.v1.ListNodesRequest\x1a\x1d.gleaner.v1.ListNodesResponse0\x01\x12W\n" +
 	"\x0eListPartitions\x12!.gleaner.v1.ListPartitionsRequest\x1a\".gleaner.v1.ListPartitionsResponse\x12K\n" +
 	"\n" +
@@ -4690,7 +4830,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4704,275 +4844,281 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*JobFilter)(nil),                  // 9: gleaner.v1.JobFilter
 	(*ListRunsRequest)(nil),            // 10: gleaner.v1.ListRunsRequest
 	(*ListRunsResponse)(nil),           // 11: gleaner.v1.ListRunsResponse
-	(*CancelRequest)(nil),              // 12: gleaner.v1.CancelRequest
-	(*ArrayTasks)(nil),                 // 13: gleaner.v1.ArrayTasks
-	(*JobResult)(nil),                  // 14: gleaner.v1.JobResult
-	(*CancelResponse)(nil),             // 15: gleaner.v1.CancelResponse
-	(*ControlRequest)(nil),             // 16: gleaner.v1.ControlRequest
-	(*UpdateJobsRequest)(nil),          // 17: gleaner.v1.UpdateJobsRequest
-	(*UpdateJobsResponse)(nil),         // 18: gleaner.v1.UpdateJobsResponse
-	(*SaveJobsRequest)(nil),            // 19: gleaner.v1.SaveJobsRequest
-	(*SaveJobsResponse)(nil),           // 20: gleaner.v1.SaveJobsResponse
-	(*ControlResponse)(nil),            // 21: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 22: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 23: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 24: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 25: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 26: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 27: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 28: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 29: gleaner.v1.UpdateNodeResponse
-	(*ReclaimNodesRequest)(nil),        // 30: gleaner.v1.ReclaimNodesRequest
-	(*ReclaimNodesResponse)(nil),       // 31: gleaner.v1.ReclaimNodesResponse
-	(*ReleaseNodesRequest)(nil),        // 32: gleaner.v1.ReleaseNodesRequest
-	(*ReleaseNodesResponse)(nil),       // 33: gleaner.v1.ReleaseNodesResponse
-	(*SetLendingRequest)(nil),          // 34: gleaner.v1.SetLendingRequest
-	(*SetLendingResponse)(nil),         // 35: gleaner.v1.SetLendingResponse
-	(*ReportLendingRequest)(nil),       // 36: gleaner.v1.ReportLendingRequest
-	(*ReportLendingResponse)(nil),      // 37: gleaner.v1.ReportLendingResponse
-	(*Policy)(nil),                     // 38: gleaner.v1.Policy
-	(*MailPolicy)(nil),                 // 39: gleaner.v1.MailPolicy
-	(*RateLimit)(nil),                  // 40: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 41: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 42: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 43: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 44: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 45: gleaner.v1.License
-	(*Switch)(nil),                     // 46: gleaner.v1.Switch
-	(*Login)(nil),                      // 47: gleaner.v1.Login
-	(*Owner)(nil),                      // 48: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 49: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 50: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 51: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 52: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 53: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 54: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 55: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 56: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 57: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 58: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 59: gleaner.v1.Event
-	(*Purged)(nil),                     // 60: gleaner.v1.Purged
-	(*Synced)(nil),                     // 61: gleaner.v1.Synced
-	nil,                                // 62: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 63: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 64: gleaner.v1.JobId
-	(*Job)(nil),                        // 65: gleaner.v1.Job
-	(*JobChange)(nil),                  // 66: gleaner.v1.JobChange
-	(JobState)(0),                      // 67: gleaner.v1.JobState
-	(*PastRun)(nil),                    // 68: gleaner.v1.PastRun
-	(*ArrayRange)(nil),                 // 69: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 70: gleaner.v1.Node
-	(*Partition)(nil),                  // 71: gleaner.v1.Partition
-	(*Lending)(nil),                    // 72: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 73: gleaner.v1.OwnerReport
-	(*Outside)(nil),                    // 74: gleaner.v1.Outside
-	(*ImageRules)(nil),                 // 75: gleaner.v1.ImageRules
-	(*CreateReservationRequest)(nil),   // 76: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 77: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 78: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 79: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 80: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 81: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 82: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 83: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 84: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 85: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 86: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 87: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 88: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 89: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 90: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 91: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 92: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 93: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 94: gleaner.v1.TunnelMessage
-	(*ContainerImagesRequest)(nil),     // 95: gleaner.v1.ContainerImagesRequest
-	(*ListCertificatesRequest)(nil),    // 96: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 97: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 98: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 99: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 100: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 101: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 102: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 103: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 104: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 105: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 106: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 107: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 108: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 109: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 110: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 111: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 112: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 113: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 114: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 115: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 116: gleaner.v1.ListLimitsResponse
-	(*ContainerImagesResponse)(nil),    // 117: gleaner.v1.ContainerImagesResponse
-	(*ListCertificatesResponse)(nil),   // 118: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 119: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 120: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 121: gleaner.v1.RecordCertificatesResponse
+	(*ListNodeEventsRequest)(nil),      // 12: gleaner.v1.ListNodeEventsRequest
+	(*ListNodeEventsResponse)(nil),     // 13: gleaner.v1.ListNodeEventsResponse
+	(*CancelRequest)(nil),              // 14: gleaner.v1.CancelRequest
+	(*ArrayTasks)(nil),                 // 15: gleaner.v1.ArrayTasks
+	(*JobResult)(nil),                  // 16: gleaner.v1.JobResult
+	(*CancelResponse)(nil),             // 17: gleaner.v1.CancelResponse
+	(*ControlRequest)(nil),             // 18: gleaner.v1.ControlRequest
+	(*UpdateJobsRequest)(nil),          // 19: gleaner.v1.UpdateJobsRequest
+	(*UpdateJobsResponse)(nil),         // 20: gleaner.v1.UpdateJobsResponse
+	(*SaveJobsRequest)(nil),            // 21: gleaner.v1.SaveJobsRequest
+	(*SaveJobsResponse)(nil),           // 22: gleaner.v1.SaveJobsResponse
+	(*ControlResponse)(nil),            // 23: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 24: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 25: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 26: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 27: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 28: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 29: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 30: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 31: gleaner.v1.UpdateNodeResponse
+	(*ReclaimNodesRequest)(nil),        // 32: gleaner.v1.ReclaimNodesRequest
+	(*ReclaimNodesResponse)(nil),       // 33: gleaner.v1.ReclaimNodesResponse
+	(*ReleaseNodesRequest)(nil),        // 34: gleaner.v1.ReleaseNodesRequest
+	(*ReleaseNodesResponse)(nil),       // 35: gleaner.v1.ReleaseNodesResponse
+	(*SetLendingRequest)(nil),          // 36: gleaner.v1.SetLendingRequest
+	(*SetLendingResponse)(nil),         // 37: gleaner.v1.SetLendingResponse
+	(*ReportLendingRequest)(nil),       // 38: gleaner.v1.ReportLendingRequest
+	(*ReportLendingResponse)(nil),      // 39: gleaner.v1.ReportLendingResponse
+	(*Policy)(nil),                     // 40: gleaner.v1.Policy
+	(*MailPolicy)(nil),                 // 41: gleaner.v1.MailPolicy
+	(*RateLimit)(nil),                  // 42: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 43: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 44: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 45: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 46: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 47: gleaner.v1.License
+	(*Switch)(nil),                     // 48: gleaner.v1.Switch
+	(*Login)(nil),                      // 49: gleaner.v1.Login
+	(*Owner)(nil),                      // 50: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 51: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 52: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 53: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 54: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 55: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 56: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 57: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 58: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 59: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 60: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 61: gleaner.v1.Event
+	(*Purged)(nil),                     // 62: gleaner.v1.Purged
+	(*Synced)(nil),                     // 63: gleaner.v1.Synced
+	nil,                                // 64: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 65: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 66: gleaner.v1.JobId
+	(*Job)(nil),                        // 67: gleaner.v1.Job
+	(*JobChange)(nil),                  // 68: gleaner.v1.JobChange
+	(JobState)(0),                      // 69: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 70: gleaner.v1.PastRun
+	(*NodeEvent)(nil),                  // 71: gleaner.v1.NodeEvent
+	(*ArrayRange)(nil),                 // 72: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 73: gleaner.v1.Node
+	(*Partition)(nil),                  // 74: gleaner.v1.Partition
+	(*Lending)(nil),                    // 75: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 76: gleaner.v1.OwnerReport
+	(*Outside)(nil),                    // 77: gleaner.v1.Outside
+	(*ImageRules)(nil),                 // 78: gleaner.v1.ImageRules
+	(*CreateReservationRequest)(nil),   // 79: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 80: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 81: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 82: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 83: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 84: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 85: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 86: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 87: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 88: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 89: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 90: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 91: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 92: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 93: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 94: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 95: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 96: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 97: gleaner.v1.TunnelMessage
+	(*ContainerImagesRequest)(nil),     // 98: gleaner.v1.ContainerImagesRequest
+	(*ListCertificatesRequest)(nil),    // 99: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 100: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 101: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 102: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 103: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 104: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 105: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 106: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 107: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 108: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 109: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 110: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 111: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 112: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 113: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 114: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 115: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 116: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 117: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 118: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 119: gleaner.v1.ListLimitsResponse
+	(*ContainerImagesResponse)(nil),    // 120: gleaner.v1.ContainerImagesResponse
+	(*ListCertificatesResponse)(nil),   // 121: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 122: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 123: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 124: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	63,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	65,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	64,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	65,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	66,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	67,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	66,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	68,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	64,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	67,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	66,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	69,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
-	68,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
-	9,   // 12: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
-	13,  // 13: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	69,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	64,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
-	14,  // 16: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
-	0,   // 17: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
-	9,   // 18: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
-	13,  // 19: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	9,   // 20: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	13,  // 21: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	66,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
-	14,  // 23: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 24: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	13,  // 25: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	14,  // 26: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
-	14,  // 27: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 28: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	65,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	70,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	71,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,   // 32: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	70,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	70,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	72,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	70,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	73,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	71,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	41,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	42,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	45,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	46,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	44,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	69,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	69,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	74,  // 46: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
-	40,  // 47: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	48,  // 48: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	49,  // 49: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	43,  // 50: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	47,  // 51: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	75,  // 52: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
-	39,  // 53: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
-	62,  // 54: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 55: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	52,  // 56: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 57: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	55,  // 58: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 59: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	65,  // 60: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	70,  // 61: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	60,  // 62: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	61,  // 63: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 64: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 65: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 66: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 67: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 68: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 69: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 70: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 71: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 72: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 73: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 74: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 75: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 76: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 77: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 78: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	76,  // 79: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	77,  // 80: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	78,  // 81: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	79,  // 82: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	50,  // 83: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	53,  // 84: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	56,  // 85: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	58,  // 86: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	80,  // 87: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	81,  // 88: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	82,  // 89: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	83,  // 90: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	84,  // 91: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	85,  // 92: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	86,  // 93: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	87,  // 94: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	88,  // 95: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	89,  // 96: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	90,  // 97: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	91,  // 98: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	92,  // 99: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	93,  // 100: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 101: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	94,  // 102: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	95,  // 103: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
-	96,  // 104: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	97,  // 105: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	98,  // 106: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	99,  // 107: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 108: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 109: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 110: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 111: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 112: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 113: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 114: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 115: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 116: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 117: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 118: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 119: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 120: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 121: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 122: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	100, // 123: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	101, // 124: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	102, // 125: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	103, // 126: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	51,  // 127: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	54,  // 128: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	57,  // 129: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	59,  // 130: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	104, // 131: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	105, // 132: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	106, // 133: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	107, // 134: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	108, // 135: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	109, // 136: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	87,  // 137: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	110, // 138: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	111, // 139: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	112, // 140: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	113, // 141: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	114, // 142: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	115, // 143: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	116, // 144: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 145: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	94,  // 146: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	117, // 147: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
-	118, // 148: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	119, // 149: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	120, // 150: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	121, // 151: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	108, // [108:152] is the sub-list for method output_type
-	64,  // [64:108] is the sub-list for method input_type
-	64,  // [64:64] is the sub-list for extension type_name
-	64,  // [64:64] is the sub-list for extension extendee
-	0,   // [0:64] is the sub-list for field type_name
+	70,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	71,  // 12: gleaner.v1.ListNodeEventsResponse.events:type_name -> gleaner.v1.NodeEvent
+	9,   // 13: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
+	15,  // 14: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	72,  // 15: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	66,  // 16: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	16,  // 17: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
+	0,   // 18: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
+	9,   // 19: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
+	15,  // 20: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	9,   // 21: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	15,  // 22: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	68,  // 23: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	16,  // 24: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 25: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	15,  // 26: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	16,  // 27: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	16,  // 28: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 29: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	67,  // 30: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	73,  // 31: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	74,  // 32: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,   // 33: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	73,  // 34: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	73,  // 35: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	75,  // 36: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	73,  // 37: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	76,  // 38: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	74,  // 39: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	43,  // 40: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	44,  // 41: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	47,  // 42: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	48,  // 43: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	46,  // 44: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	72,  // 45: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	72,  // 46: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	77,  // 47: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
+	42,  // 48: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	50,  // 49: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	51,  // 50: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	45,  // 51: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	49,  // 52: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	78,  // 53: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
+	41,  // 54: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
+	64,  // 55: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	40,  // 56: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	54,  // 57: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	40,  // 58: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	57,  // 59: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 60: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	67,  // 61: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	73,  // 62: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	62,  // 63: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	63,  // 64: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 65: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	14,  // 66: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	18,  // 67: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 68: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 69: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	19,  // 70: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	24,  // 71: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 72: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	12,  // 73: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
+	26,  // 74: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	28,  // 75: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	30,  // 76: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	32,  // 77: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	34,  // 78: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	36,  // 79: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	38,  // 80: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	79,  // 81: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	80,  // 82: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	81,  // 83: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	82,  // 84: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	52,  // 85: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	55,  // 86: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	58,  // 87: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	60,  // 88: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	83,  // 89: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	84,  // 90: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	85,  // 91: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	86,  // 92: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	87,  // 93: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	88,  // 94: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	89,  // 95: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	90,  // 96: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	91,  // 97: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	92,  // 98: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	93,  // 99: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	94,  // 100: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	95,  // 101: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	96,  // 102: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	21,  // 103: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	97,  // 104: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	98,  // 105: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
+	99,  // 106: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	100, // 107: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	101, // 108: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	102, // 109: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 110: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	17,  // 111: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	23,  // 112: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 113: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 114: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	20,  // 115: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	25,  // 116: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 117: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	13,  // 118: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
+	27,  // 119: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	29,  // 120: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	31,  // 121: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	33,  // 122: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	35,  // 123: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	37,  // 124: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	39,  // 125: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	103, // 126: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	104, // 127: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	105, // 128: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	106, // 129: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	53,  // 130: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	56,  // 131: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	59,  // 132: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	61,  // 133: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	107, // 134: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	108, // 135: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	109, // 136: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	110, // 137: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	111, // 138: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	112, // 139: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	90,  // 140: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	113, // 141: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	114, // 142: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	115, // 143: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	116, // 144: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	117, // 145: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	118, // 146: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	119, // 147: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	22,  // 148: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	97,  // 149: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	120, // 150: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
+	121, // 151: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	122, // 152: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	123, // 153: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	124, // 154: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	110, // [110:155] is the sub-list for method output_type
+	65,  // [65:110] is the sub-list for method input_type
+	65,  // [65:65] is the sub-list for extension type_name
+	65,  // [65:65] is the sub-list for extension extendee
+	0,   // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4994,7 +5140,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[57].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[59].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -5006,7 +5152,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   61,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

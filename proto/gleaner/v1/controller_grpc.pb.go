@@ -35,6 +35,7 @@ const (
 	Controller_UpdateJobs_FullMethodName         = "/gleaner.v1.Controller/UpdateJobs"
 	Controller_ListJobs_FullMethodName           = "/gleaner.v1.Controller/ListJobs"
 	Controller_ListRuns_FullMethodName           = "/gleaner.v1.Controller/ListRuns"
+	Controller_ListNodeEvents_FullMethodName     = "/gleaner.v1.Controller/ListNodeEvents"
 	Controller_ListNodes_FullMethodName          = "/gleaner.v1.Controller/ListNodes"
 	Controller_ListPartitions_FullMethodName     = "/gleaner.v1.Controller/ListPartitions"
 	Controller_UpdateNode_FullMethodName         = "/gleaner.v1.Controller/UpdateNode"
@@ -99,6 +100,9 @@ type ControllerClient interface {
 	// ListRuns streams runs of jobs, those that are long over too, in the order of the
 	// jobs' numbers, and of a job in the order of its runs, in messages of at most 500.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRunsResponse], error)
+	// ListNodeEvents streams the times in which nodes took no jobs, in the order in which
+	// they ended, those that last at the end.
+	ListNodeEvents(ctx context.Context, in *ListNodeEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodeEventsResponse], error)
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodesResponse], error)
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
 	// UpdateNode drains, resumes or deletes nodes. Administrators only.
@@ -279,9 +283,28 @@ func (c *controllerClient) ListRuns(ctx context.Context, in *ListRunsRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_ListRunsClient = grpc.ServerStreamingClient[ListRunsResponse]
 
+func (c *controllerClient) ListNodeEvents(ctx context.Context, in *ListNodeEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodeEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[2], Controller_ListNodeEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListNodeEventsRequest, ListNodeEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListNodeEventsClient = grpc.ServerStreamingClient[ListNodeEventsResponse]
+
 func (c *controllerClient) ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[2], Controller_ListNodes_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[3], Controller_ListNodes_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -430,7 +453,7 @@ func (c *controllerClient) Ping(ctx context.Context, in *PingRequest, opts ...gr
 
 func (c *controllerClient) Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[3], Controller_Follow_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[4], Controller_Follow_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -509,7 +532,7 @@ func (c *controllerClient) TransferLeadership(ctx context.Context, in *TransferL
 
 func (c *controllerClient) SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[4], Controller_SaveSnapshot_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_SaveSnapshot_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -528,7 +551,7 @@ type Controller_SaveSnapshotClient = grpc.ServerStreamingClient[SnapshotChunk]
 
 func (c *controllerClient) RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_RestoreSnapshot_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[6], Controller_RestoreSnapshot_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -541,7 +564,7 @@ type Controller_RestoreSnapshotClient = grpc.ClientStreamingClient[SnapshotChunk
 
 func (c *controllerClient) ListPriorities(ctx context.Context, in *ListPrioritiesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListPrioritiesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[6], Controller_ListPriorities_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[7], Controller_ListPriorities_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -560,7 +583,7 @@ type Controller_ListPrioritiesClient = grpc.ServerStreamingClient[ListPriorities
 
 func (c *controllerClient) ListShares(ctx context.Context, in *ListSharesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSharesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[7], Controller_ListShares_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[8], Controller_ListShares_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -579,7 +602,7 @@ type Controller_ListSharesClient = grpc.ServerStreamingClient[ListSharesResponse
 
 func (c *controllerClient) ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[8], Controller_ListAccounts_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[9], Controller_ListAccounts_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -618,7 +641,7 @@ func (c *controllerClient) ListLicenses(ctx context.Context, in *ListLicensesReq
 
 func (c *controllerClient) ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLimitsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[9], Controller_ListLimits_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[10], Controller_ListLimits_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -647,7 +670,7 @@ func (c *controllerClient) SaveJobs(ctx context.Context, in *SaveJobsRequest, op
 
 func (c *controllerClient) Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelMessage, TunnelMessage], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[10], Controller_Attach_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[11], Controller_Attach_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -660,7 +683,7 @@ type Controller_AttachClient = grpc.BidiStreamingClient[TunnelMessage, TunnelMes
 
 func (c *controllerClient) ContainerImages(ctx context.Context, in *ContainerImagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ContainerImagesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[11], Controller_ContainerImages_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[12], Controller_ContainerImages_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -743,6 +766,9 @@ type ControllerServer interface {
 	// ListRuns streams runs of jobs, those that are long over too, in the order of the
 	// jobs' numbers, and of a job in the order of its runs, in messages of at most 500.
 	ListRuns(*ListRunsRequest, grpc.ServerStreamingServer[ListRunsResponse]) error
+	// ListNodeEvents streams the times in which nodes took no jobs, in the order in which
+	// they ended, those that last at the end.
+	ListNodeEvents(*ListNodeEventsRequest, grpc.ServerStreamingServer[ListNodeEventsResponse]) error
 	ListNodes(*ListNodesRequest, grpc.ServerStreamingServer[ListNodesResponse]) error
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
 	// UpdateNode drains, resumes or deletes nodes. Administrators only.
@@ -848,6 +874,9 @@ func (UnimplementedControllerServer) ListJobs(*ListJobsRequest, grpc.ServerStrea
 }
 func (UnimplementedControllerServer) ListRuns(*ListRunsRequest, grpc.ServerStreamingServer[ListRunsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListRuns not implemented")
+}
+func (UnimplementedControllerServer) ListNodeEvents(*ListNodeEventsRequest, grpc.ServerStreamingServer[ListNodeEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListNodeEvents not implemented")
 }
 func (UnimplementedControllerServer) ListNodes(*ListNodesRequest, grpc.ServerStreamingServer[ListNodesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListNodes not implemented")
@@ -1107,6 +1136,17 @@ func _Controller_ListRuns_Handler(srv interface{}, stream grpc.ServerStream) err
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_ListRunsServer = grpc.ServerStreamingServer[ListRunsResponse]
+
+func _Controller_ListNodeEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListNodeEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ListNodeEvents(m, &grpc.GenericServerStream[ListNodeEventsRequest, ListNodeEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListNodeEventsServer = grpc.ServerStreamingServer[ListNodeEventsResponse]
 
 func _Controller_ListNodes_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ListNodesRequest)
@@ -1823,6 +1863,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ListRuns",
 			Handler:       _Controller_ListRuns_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListNodeEvents",
+			Handler:       _Controller_ListNodeEvents_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -40,7 +40,9 @@ type PastRun struct {
 	Borrowed    []*Borrowed `protobuf:"bytes,6,rep,name=borrowed,proto3" json:"borrowed,omitempty"`                       // what it had on nodes of owners to whom it does not belong, by owner and model
 	Live        bool        `protobuf:"varint,7,opt,name=live,proto3" json:"live,omitempty"`                              // it waits or runs: nothing here is final
 	// What its steps did on each of its nodes, in the order of its allocation.
-	Steps         []*NodeSteps `protobuf:"bytes,180,rep,name=steps,proto3" json:"steps,omitempty"`
+	Steps []*NodeSteps `protobuf:"bytes,180,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Instead of a run: history keeps what happened to nodes in the same order.
+	Event         *NodeEvent `protobuf:"bytes,182,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -131,6 +133,115 @@ func (x *PastRun) GetSteps() []*NodeSteps {
 	return nil
 }
 
+func (x *PastRun) GetEvent() *NodeEvent {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+// NodeEvent is a time in which a node took no jobs, in one way and for one reason
+// (sacctmgr(1), "show event").
+type NodeEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // DOWN, DOWN* (it did not respond), DRAIN, or one of the first two with +DRAIN
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"` // who gave the reason; "" = the cluster itself
+	StartMs       int64                  `protobuf:"varint,5,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	EndMs         int64                  `protobuf:"varint,6,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"` // 0 = it lasts
+	Cpus          uint32                 `protobuf:"varint,7,opt,name=cpus,proto3" json:"cpus,omitempty"`                // of the node
+	Gpus          uint32                 `protobuf:"varint,8,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeEvent) Reset() {
+	*x = NodeEvent{}
+	mi := &file_gleaner_v1_history_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeEvent) ProtoMessage() {}
+
+func (x *NodeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_history_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeEvent.ProtoReflect.Descriptor instead.
+func (*NodeEvent) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NodeEvent) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeEvent) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *NodeEvent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *NodeEvent) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *NodeEvent) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *NodeEvent) GetEndMs() int64 {
+	if x != nil {
+		return x.EndMs
+	}
+	return 0
+}
+
+func (x *NodeEvent) GetCpus() uint32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *NodeEvent) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
 // Borrowed is what a run had on nodes of one owner.
 type Borrowed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -145,7 +256,7 @@ type Borrowed struct {
 
 func (x *Borrowed) Reset() {
 	*x = Borrowed{}
-	mi := &file_gleaner_v1_history_proto_msgTypes[1]
+	mi := &file_gleaner_v1_history_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -157,7 +268,7 @@ func (x *Borrowed) String() string {
 func (*Borrowed) ProtoMessage() {}
 
 func (x *Borrowed) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_history_proto_msgTypes[1]
+	mi := &file_gleaner_v1_history_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,7 +281,7 @@ func (x *Borrowed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrowed.ProtoReflect.Descriptor instead.
 func (*Borrowed) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{1}
+	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Borrowed) GetOwner() string {
@@ -219,7 +330,7 @@ type HistoryRow struct {
 
 func (x *HistoryRow) Reset() {
 	*x = HistoryRow{}
-	mi := &file_gleaner_v1_history_proto_msgTypes[2]
+	mi := &file_gleaner_v1_history_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +342,7 @@ func (x *HistoryRow) String() string {
 func (*HistoryRow) ProtoMessage() {}
 
 func (x *HistoryRow) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_history_proto_msgTypes[2]
+	mi := &file_gleaner_v1_history_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +355,7 @@ func (x *HistoryRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRow.ProtoReflect.Descriptor instead.
 func (*HistoryRow) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HistoryRow) GetPosition() uint64 {
@@ -272,7 +383,7 @@ type CopyHistoryRequest struct {
 
 func (x *CopyHistoryRequest) Reset() {
 	*x = CopyHistoryRequest{}
-	mi := &file_gleaner_v1_history_proto_msgTypes[3]
+	mi := &file_gleaner_v1_history_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +395,7 @@ func (x *CopyHistoryRequest) String() string {
 func (*CopyHistoryRequest) ProtoMessage() {}
 
 func (x *CopyHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_history_proto_msgTypes[3]
+	mi := &file_gleaner_v1_history_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +408,7 @@ func (x *CopyHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyHistoryRequest.ProtoReflect.Descriptor instead.
 func (*CopyHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CopyHistoryRequest) GetAfter() uint64 {
@@ -319,7 +430,7 @@ type CopyHistoryResponse struct {
 
 func (x *CopyHistoryResponse) Reset() {
 	*x = CopyHistoryResponse{}
-	mi := &file_gleaner_v1_history_proto_msgTypes[4]
+	mi := &file_gleaner_v1_history_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +442,7 @@ func (x *CopyHistoryResponse) String() string {
 func (*CopyHistoryResponse) ProtoMessage() {}
 
 func (x *CopyHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_history_proto_msgTypes[4]
+	mi := &file_gleaner_v1_history_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +455,7 @@ func (x *CopyHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyHistoryResponse.ProtoReflect.Descriptor instead.
 func (*CopyHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_history_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CopyHistoryResponse) GetRows() []*HistoryRow {
@@ -366,7 +477,7 @@ var File_gleaner_v1_history_proto protoreflect.FileDescriptor
 const file_gleaner_v1_history_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/history.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\"\x95\x02\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\"\xc3\x02\n" +
 	"\aPastRun\x12!\n" +
 	"\x03job\x18\x01 \x01(\v2\x0f.gleaner.v1.JobR\x03job\x12\x1a\n" +
 	"\brequeued\x18\x02 \x01(\bR\brequeued\x12\x15\n" +
@@ -375,7 +486,17 @@ const file_gleaner_v1_history_proto_rawDesc = "" +
 	"\vpreemptions\x18\x05 \x01(\rR\vpreemptions\x120\n" +
 	"\bborrowed\x18\x06 \x03(\v2\x14.gleaner.v1.BorrowedR\bborrowed\x12\x12\n" +
 	"\x04live\x18\a \x01(\bR\x04live\x12,\n" +
-	"\x05steps\x18\xb4\x01 \x03(\v2\x15.gleaner.v1.NodeStepsR\x05steps\"t\n" +
+	"\x05steps\x18\xb4\x01 \x03(\v2\x15.gleaner.v1.NodeStepsR\x05steps\x12,\n" +
+	"\x05event\x18\xb6\x01 \x01(\v2\x15.gleaner.v1.NodeEventR\x05event\"\xbb\x01\n" +
+	"\tNodeEvent\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x19\n" +
+	"\bstart_ms\x18\x05 \x01(\x03R\astartMs\x12\x15\n" +
+	"\x06end_ms\x18\x06 \x01(\x03R\x05endMs\x12\x12\n" +
+	"\x04cpus\x18\a \x01(\rR\x04cpus\x12\x12\n" +
+	"\x04gpus\x18\b \x01(\rR\x04gpus\"t\n" +
 	"\bBorrowed\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x12\n" +
@@ -404,26 +525,28 @@ func file_gleaner_v1_history_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_history_proto_rawDescData
 }
 
-var file_gleaner_v1_history_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_gleaner_v1_history_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_gleaner_v1_history_proto_goTypes = []any{
 	(*PastRun)(nil),             // 0: gleaner.v1.PastRun
-	(*Borrowed)(nil),            // 1: gleaner.v1.Borrowed
-	(*HistoryRow)(nil),          // 2: gleaner.v1.HistoryRow
-	(*CopyHistoryRequest)(nil),  // 3: gleaner.v1.CopyHistoryRequest
-	(*CopyHistoryResponse)(nil), // 4: gleaner.v1.CopyHistoryResponse
-	(*Job)(nil),                 // 5: gleaner.v1.Job
-	(*NodeSteps)(nil),           // 6: gleaner.v1.NodeSteps
+	(*NodeEvent)(nil),           // 1: gleaner.v1.NodeEvent
+	(*Borrowed)(nil),            // 2: gleaner.v1.Borrowed
+	(*HistoryRow)(nil),          // 3: gleaner.v1.HistoryRow
+	(*CopyHistoryRequest)(nil),  // 4: gleaner.v1.CopyHistoryRequest
+	(*CopyHistoryResponse)(nil), // 5: gleaner.v1.CopyHistoryResponse
+	(*Job)(nil),                 // 6: gleaner.v1.Job
+	(*NodeSteps)(nil),           // 7: gleaner.v1.NodeSteps
 }
 var file_gleaner_v1_history_proto_depIdxs = []int32{
-	5, // 0: gleaner.v1.PastRun.job:type_name -> gleaner.v1.Job
-	1, // 1: gleaner.v1.PastRun.borrowed:type_name -> gleaner.v1.Borrowed
-	6, // 2: gleaner.v1.PastRun.steps:type_name -> gleaner.v1.NodeSteps
-	2, // 3: gleaner.v1.CopyHistoryResponse.rows:type_name -> gleaner.v1.HistoryRow
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 0: gleaner.v1.PastRun.job:type_name -> gleaner.v1.Job
+	2, // 1: gleaner.v1.PastRun.borrowed:type_name -> gleaner.v1.Borrowed
+	7, // 2: gleaner.v1.PastRun.steps:type_name -> gleaner.v1.NodeSteps
+	1, // 3: gleaner.v1.PastRun.event:type_name -> gleaner.v1.NodeEvent
+	3, // 4: gleaner.v1.CopyHistoryResponse.rows:type_name -> gleaner.v1.HistoryRow
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_history_proto_init() }
@@ -438,7 +561,7 @@ func file_gleaner_v1_history_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_history_proto_rawDesc), len(file_gleaner_v1_history_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
