@@ -62,6 +62,11 @@ func (s *swrk) run(ctx context.Context) error {
 	cmd := exec.Command("/bin/sh", "-c", `trap "" XFSZ; exec "$@"`, "sh")
 	cmd.Args = append(append(cmd.Args, s.through...), s.engine.Path, "swrk", "3")
 	cmd.ExtraFiles = []*os.File{theirs}
+	purpose := forDumps
+	if s.maker != 0 {
+		purpose = forRestores
+	}
+	cmd.Env = withMemory(os.Environ(), purpose)
 	words, err := newLastWords()
 	if err != nil {
 		ours.Close()

@@ -91,6 +91,9 @@ func (f *configFile) checkPaths(c *Config) error {
 		return err
 	}
 	for _, directory := range c.Bind {
+		if slices.Contains([]string{"/dev", "/proc", "/run", "/sys"}, directory) {
+			return fmt.Errorf("container.bind %q: jobs have one of their own: name what is needed in it", directory)
+		}
 		if _, err := os.Stat(directory); err != nil {
 			return fmt.Errorf("container.bind: %w: make it or take it out of the list", err)
 		}

@@ -160,6 +160,7 @@ func TestConfigRefusals(t *testing.T) {
 		"features = ['a,b']":                                     "features",
 		"log_level = 'loud'":                                     "debug, info, warn or error",
 		"[container]\nbind = ['/no/such/place']":                 "make it or take it out",
+		"[container]\nbind = ['/run']":                           "name what is needed in it",
 		"[container]\nhide = ['x']":                              "container.hide",
 		"[[gpu]]\nmodel='x'\npath='/a'":                          "gpu 1: id",
 		"[[gpu]]\nid='a'\nmodel='A100'\npath='/a'":               "in lower case",

@@ -107,7 +107,7 @@ for path in (b'.', b'/tmp', b'/dev/shm', b'/etc', b'pipe'): assert libc.inotify_
 	image, r := s.save()
 	s.must(order{Do: "end"})
 	// Where something of the host's is mounted at one of these paths, it is refused.
-	for _, mounts := range [][]string{{"/tmp/made"}, {"/dev"}, {"/tmp", "/var"}, {"/tmp/up"}} {
+	for _, mounts := range [][]string{{"/tmp/made"}, {"/dev", "/dev/shm"}, {"/tmp", "/var"}, {"/tmp/up"}} {
 		if err := (&Image{Dir: image, Manifest: &checkpoint.Manifest{Mounts: mounts}}).checkNamed(); !errors.Is(err, ErrMisfit) {
 			t.Errorf("with mounts at %v: %v", mounts, err)
 		}

@@ -70,7 +70,7 @@ func init() {
 	case filterWord:
 		wearFilter(os.Args[2:]) // does not return
 	case probeWord:
-		tryDevices(os.Args[2:]) // does not return
+		openEach(os.Args[2:]) // does not return
 	}
 }
 

@@ -26,6 +26,23 @@ func foreignMounts(pid int) ([]string, error) {
 	return selectForeign(outside, inside), nil
 }
 
+// notSaved answers the paths inside of mounts that are not saved: those that are foreign,
+// and those of plain file systems.
+func (c *Container) notSaved() ([]string, error) {
+	outside, inside, err := mountTables(c.Pid())
+	if err != nil {
+		return nil, err
+	}
+	foreign := selectForeign(outside, inside)
+	plain, err := c.plainMounts(inside, foreign)
+	if err != nil {
+		return nil, err
+	}
+	mounts := append(foreign, plain...)
+	slices.Sort(mounts)
+	return mounts, nil
+}
+
 // mountTables answers what is mounted where this process is, and in the container of
 // a process.
 func mountTables(pid int) (outside, inside []*mountinfo.Info, err error) {
@@ -65,6 +82,7 @@ func selectForeign(outside, inside []*mountinfo.Info) []string {
 type source struct {
 	path  string
 	isDir bool
+	plain *os.File // the mount of a plain file system, in which places for mounts are made
 }
 
 // sources answers what to mount at each foreign path of an image. Root looks up no
@@ -84,7 +102,15 @@ func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]sour
 		case slices.ContainsFunc(nodes, func(n node) bool { return n.path == path }):
 			sources[path] = source{path: path}
 			continue
+		case isPlainMount(path):
+			if sources[path], err = s.makePlain(path); err != nil {
+				return nil, err
+			}
+			continue
 		case slices.Contains(maskedPaths, path):
+			if _, err := os.Lstat(path); err != nil {
+				return nil, misfit("mount "+path, "the kernel here has nothing there: "+err.Error(), "choose a node whose kernel has the same modules")
+			}
 			sources[path] = source{path: os.DevNull}
 			continue
 		}

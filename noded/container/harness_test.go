@@ -66,6 +66,7 @@ type order struct {
 	Image   string
 	Private bool // network
 	Nested  bool
+	Root    bool   // it is a job of root's
 	Script  string // of a start
 	Output  string // the script's, on the host
 	Home    string
@@ -256,21 +257,24 @@ func (o *order) spec() (*Spec, func(), error) {
 	dir := filepath.Join(o.Parts, o.ID)
 	layers := filepath.Join(dir, "disk")
 	run := filepath.Join(layers, "run")
+	user := User{UID: testUID, GID: testUID, Groups: o.Groups, Name: "ann", Home: o.Home}
+	if o.Root {
+		user = User{Name: "root", Home: o.Home}
+	}
 	if err := errors.Join(os.MkdirAll(layers, 0o700), o.mountDisk(dir, layers)); err != nil {
 		return nil, nil, err
 	}
 	for _, path := range []string{run, filepath.Join(run, pid1.StdioDir)} {
-		if err := errors.Join(os.Mkdir(path, 0o700), os.Chown(path, testUID, testUID)); err != nil {
+		if err := errors.Join(os.Mkdir(path, 0o700), os.Chown(path, int(user.UID), int(user.GID))); err != nil {
 			return nil, nil, err
 		}
 	}
 	for name, data := range map[string]string{"ginit": "", pid1.ScriptFile: o.Script, pid1.StdioDir + "/stdout": ""} {
 		path := filepath.Join(run, name)
-		if err := errors.Join(os.WriteFile(path, []byte(data), 0o700), os.Chown(path, testUID, testUID)); err != nil {
+		if err := errors.Join(os.WriteFile(path, []byte(data), 0o700), os.Chown(path, int(user.UID), int(user.GID))); err != nil {
 			return nil, nil, err
 		}
 	}
-	user := User{UID: testUID, GID: testUID, Groups: o.Groups, Name: "ann", Home: o.Home}
 	output, err := userpath.OpenFile(user.Identity(), o.Output, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o022)
 	if err != nil {
 		return nil, nil, err

@@ -194,33 +194,40 @@ func (s *stage) hide(points *mountPoints, l *layer, resolve uint64) error {
 		return fmt.Errorf("hide %s: %w", l.path, err)
 	}
 	defer unix.Close(point)
-	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
+	if l.tree, err = s.newTmpfs(l.path, 0o755, "64k", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
 		return fmt.Errorf("hide %s: %w", l.path, err)
 	}
-	defer unix.Close(fd)
-	for _, option := range [][2]string{
-		{"source", "gleaner"}, {"mode", "0755"}, {"size", "64k"},
-		{"uid", strconv.Itoa(hostID(s.uids, 0))}, {"gid", strconv.Itoa(hostID(s.gids, 0))},
-	} {
-		if err := unix.FsconfigSetString(fd, option[0], option[1]); err != nil {
-			return fmt.Errorf("hide %s: %w", l.path, err)
-		}
-	}
-	if err := unix.FsconfigCreate(fd); err != nil {
-		return fmt.Errorf("hide %s: %w", l.path, err)
-	}
-	const attr = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	mount, err := unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attr)
-	if err != nil {
-		return fmt.Errorf("hide %s: %w", l.path, err)
-	}
-	l.tree = os.NewFile(uintptr(mount), l.path)
-	s.open = append(s.open, l.tree)
-	if err := unix.MoveMount(mount, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(int(l.tree.Fd()), "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
 		return fmt.Errorf("hide %s: %w", l.path, err)
 	}
 	return points.mayMake(l.tree)
+}
+
+// newTmpfs makes a file system in memory, of the container's root, which is not mounted yet.
+func (s *stage) newTmpfs(name string, mode uint32, size string, attr int) (*os.File, error) {
+	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for _, option := range [][2]string{
+		{"source", "gleaner"}, {"mode", fmt.Sprintf("%04o", mode)}, {"size", size},
+		{"uid", strconv.Itoa(hostID(s.uids, 0))}, {"gid", strconv.Itoa(hostID(s.gids, 0))},
+	} {
+		if err := unix.FsconfigSetString(fd, option[0], option[1]); err != nil {
+			return nil, err
+		}
+	}
+	if err := unix.FsconfigCreate(fd); err != nil {
+		return nil, err
+	}
+	mount, err := unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attr)
+	if err != nil {
+		return nil, err
+	}
+	tree := os.NewFile(uintptr(mount), name)
+	s.open = append(s.open, tree)
+	return tree, nil
 }
 
 // isDirectory says whether a tree is a directory; otherwise it is a file. It asks the

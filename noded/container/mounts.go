@@ -20,6 +20,12 @@ const (
 	nodev  = unix.MS_NODEV
 )
 
+// The sizes of file systems to which no job but root's can write.
+const (
+	devSize = "64k"
+	runSize = "64m"
+)
+
 // privateDirs are new in every container, so nothing of the host below
 // them is hidden or bound as part of the root.
 var privateDirs = []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"}
@@ -146,11 +152,11 @@ func checkDevice(d *Device) error {
 func mountList(bound map[string]string, privateNetwork bool) []*configs.Mount {
 	mounts := []*configs.Mount{
 		{Destination: "/proc", Source: "proc", Device: "proc", Flags: nosuid | noexec | nodev},
-		{Destination: "/dev", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | unix.MS_STRICTATIME, Data: "mode=755,size=64k"},
+		{Destination: "/dev", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | unix.MS_STRICTATIME, Data: "mode=755,size=" + devSize},
 		{Destination: "/dev/pts", Source: "devpts", Device: "devpts", Flags: nosuid | noexec, Data: fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,gid=5,max=%d", mostPtys)},
 		{Destination: "/dev/shm", Source: "shm", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=1777"},
 		{Destination: "/dev/mqueue", Source: "mqueue", Device: "mqueue", Flags: nosuid | noexec | nodev},
-		{Destination: "/run", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=64m"},
+		{Destination: "/run", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=" + runSize},
 	}
 	if privateNetwork {
 		mounts = append(mounts, &configs.Mount{Destination: "/sys", Source: "sysfs", Device: "sysfs", Flags: nosuid | noexec | nodev | unix.MS_RDONLY})

@@ -110,7 +110,7 @@ func (i *Image) checkNamed() error {
 				above = mount
 			}
 		}
-		if !isPlain(n.Path) || above != "" && !isOwnMount(above) {
+		if !isPlain(n.Path) || above != "" && !isOwnMount(above) && !isPlainMount(above) {
 			return fmt.Errorf("%w: %s", ErrMisfit, n.Obstacle)
 		}
 	}

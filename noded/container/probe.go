@@ -27,7 +27,7 @@ const probeTimeout = 20 * time.Second
 // maxProbed bounds how many devices are tried.
 const maxProbed = 64
 
-// deviceProbe is such a process. It is started while CRIU works, and waits until it is in
+// deviceProbe is such a process. It is started beside CRIU, and waits until it is in
 // the group: to start a program takes longer than to try devices.
 type deviceProbe struct {
 	cmd   *exec.Cmd
@@ -74,6 +74,16 @@ func (p *deviceProbe) try(group *cgroup.Group) error {
 		return fmt.Errorf("the control group lets the job open %s, which is not its own", strings.TrimSpace(p.out.String()))
 	}
 	return nil
+}
+
+// tryDevices makes sure that the container's control group, which has its limits and its
+// rules, keeps a process in it from other devices.
+func (c *Container) tryDevices(probe *deviceProbe) error {
+	group, err := cgroup.Open(c.spec.Cgroup.Path)
+	if err != nil {
+		return err
+	}
+	return probe.try(group)
 }
 
 // end ends the process, if it has not ended.
@@ -123,10 +133,10 @@ func isForeign(path string, allowed []cgroup.Device) bool {
 	return true
 }
 
-// tryDevices is the process: it names each device that it could open. The
+// openEach is the process: it names each device that it could open. The
 // kernel asks the control group before it asks the device's driver, so an
 // error of the driver's means that the group allows the device.
-func tryDevices(paths []string) {
+func openEach(paths []string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	for _, path := range paths {
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

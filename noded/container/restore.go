@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/opencontainers/cgroups/manager"
 	"golang.org/x/sync/errgroup"
@@ -122,10 +123,15 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	}
 	defer probe.end()
 	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
-		Owner: namespaceOwner(c.spec.ID), Started: c.joinGroups,
+		Owner: namespaceOwner(c.spec.ID), Started: func(pid int) error {
+			if err := c.joinGroups(pid); err != nil {
+				return err
+			}
+			return c.tryDevices(probe) // while CRIU itself is started
+		},
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
-			err := errors.Join(c.checkRestored(pid, watched, probe), boundRestored(pid, c.spec.Nests()))
+			err := errors.Join(leavePlain(c.sources), c.checkRestored(pid, watched), boundRestored(pid, c.spec.Nests()))
 			if err == nil && c.spec.Network != nil {
 				err = c.spec.Network.Join(pid, true)
 			}
@@ -207,8 +213,15 @@ func (s *stage) makeMountPoints(a *assembled, sources map[string]source) error {
 		return err
 	}
 	defer points.close()
+	for at, from := range sources {
+		if slices.Contains(plainDirs, at) {
+			if err := points.addPlain(at, from.plain); err != nil {
+				return fmt.Errorf("make %s: %w", at, err)
+			}
+		}
+	}
 	for inside, from := range sources {
-		if isRestoredByCRIU(inside) {
+		if !points.mayLack(inside, sources) {
 			continue
 		}
 		point, err := points.open(inside, from.isDir, unix.RESOLVE_NO_SYMLINKS)
@@ -220,10 +233,30 @@ func (s *stage) makeMountPoints(a *assembled, sources map[string]source) error {
 	return nil
 }
 
-// isRestoredByCRIU says whether a path lies in a file system that CRIU fills.
-func isRestoredByCRIU(inside string) bool {
-	for _, dir := range []string{"/proc", "/dev", "/run"} {
-		if within(inside, dir) {
+// mayLack says whether a mount point at a path may have to be made here. All others are
+// in a file system that CRIU fills, that the kernel fills, or that comes with its mount
+// points.
+func (p *mountPoints) mayLack(inside string, sources map[string]source) bool {
+	if slices.Contains(maskedPaths, inside) || within(inside, "/proc") {
+		return false
+	}
+	for _, dir := range plainDirs {
+		if !within(inside, dir) {
+			continue
+		}
+		if inside == dir {
+			return true
+		}
+		_, isPlain := sources[dir]
+		return isPlain && !isBelowAnother(inside, dir, sources)
+	}
+	return true
+}
+
+// isBelowAnother says whether a path in dir lies in something else that is mounted there.
+func isBelowAnother(inside, dir string, sources map[string]source) bool {
+	for above := path.Dir(inside); above != dir; above = path.Dir(above) {
+		if _, found := sources[above]; found || slices.Contains(memoryDirs, above) {
 			return true
 		}
 	}

@@ -72,7 +72,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if manifest.Machine, err = checkpoint.ThisMachine(ctx, engine); err != nil {
 		return nil, err
 	}
-	mounts, err := foreignMounts(c.Pid())
+	mounts, err := c.notSaved()
 	if err != nil {
 		return nil, err
 	}

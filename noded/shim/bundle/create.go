@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -30,15 +32,16 @@ func Create(dir Dir, s *Settings, order *pb.StartAlloc) error {
 	}
 	// The draft's own entries reach the disk with the rename, or are no allocation.
 	settings, err := json.Marshal(s)
-	if err == nil {
-		err = draft.WriteFile(SettingsFile, settings)
-	}
 	var data []byte
 	if err == nil {
 		data, err = encodeRecord(order)
 	}
 	if err == nil {
-		err = draft.WriteFile(OrderFile, data)
+		// At the same time: the disk writes both at once.
+		var writing errgroup.Group
+		writing.Go(func() error { return draft.WriteFile(SettingsFile, settings) })
+		writing.Go(func() error { return draft.WriteFile(OrderFile, data) })
+		err = writing.Wait()
 	}
 	if err == nil {
 		err = os.WriteFile(draft.Path(resultDraft), make([]byte, resultRoom), 0o600)
