@@ -129,6 +129,10 @@ func TestMoved(t *testing.T) {
 func TestKilled(t *testing.T) {
 	needs(t, gangnet.Kernel)
 	holder, namespace := newNamespace(t)
+	own := gangnet.Addresses{V4: netip.MustParseAddr("198.18.4.1"), V6: netip.MustParseAddr("fd6c:9a3e:11f2:7e06:0:4:0:1")}
+	if err := gangnet.Settle(namespace, network, own); err != nil {
+		t.Fatal(err)
+	}
 	ask := func(port uint16) (gangnet.Answer, *exec.Cmd) {
 		t.Helper()
 		process := exec.Command(os.Args[0], gangnet.Word, t.Name())
@@ -149,7 +153,7 @@ func TestKilled(t *testing.T) {
 		questions, answers := json.NewEncoder(in), json.NewDecoder(out)
 		err = errors.Join(
 			questions.Encode(gangnet.Question{Begin: &gangnet.Began{PrivateKey: someKey, Port: port}}), answers.Decode(&begun),
-			questions.Encode(gangnet.Question{Open: &gangnet.Opened{Namespace: namespace, Network: network, Own: gangnet.Addresses{V4: netip.MustParseAddr("198.18.4.1"), V6: netip.MustParseAddr("fd6c:9a3e:11f2:7e06:0:4:0:1")}, MTU: 1420}}), answers.Decode(&opened))
+			questions.Encode(gangnet.Question{Open: &gangnet.Opened{Namespace: namespace, Network: network, Own: own, MTU: 1420}}), answers.Decode(&opened))
 		if err != nil || begun.Error != "" || opened.Error != "" {
 			t.Fatal(err, begun, opened)
 		}
