@@ -229,17 +229,20 @@ stories:
 # some have tests that show it nothing new and take long with it: make race leaves
 # those out, and make left-out runs them. All others of make test run only once.
 RACE_ONLY := ./cmd/gleaner/run ./ctld/api ./ctld/history ./ctld/leader ./ctld/peerlink ./ctld/pki ./ctld/replica ./ctld/session ./ctld/web ./noded/gpu ./noded/images ./noded/pid1 ./noded/shim/relay ./proto/dial ./proto/login ./proto/prototest ./proto/step/...
-RACE_TOO  := ./ctld ./noded ./noded/shim
+RACE_TOO  := ./noded/shim ./ctld ./noded
 RACED     :=
 
+# What takes long begins first, so that nothing is left over at the end.
+LONG := ./noded/container ./test/sim/broken ./test/sim/ordered ./ctld/state
+
 unit: setup ## unit tests (as root they include real containers and cgroups)
-	$(call GO_TEST,$$(go list ./... | grep -vxF "$$(go list $(RACE_ONLY) $(RACED))" | grep -v -e /test/scenario -e /test/machine -e /test/operations)) -timeout 10m
+	$(call GO_TEST,$(LONG) $$(go list ./... | grep -vxF "$$(go list $(RACE_ONLY) $(RACED))" | grep -v -e /test/scenario -e /test/machine -e /test/operations)) -timeout 10m
 
 # Nothing is inlined there: that saves a fifth of all compiling with the race detector.
 RACE := -race -short -gcflags='all=-dwarf=false -l'
 race: setup ## the race detector over what runs concurrently
 	@contrib/setup/debian.sh postgres || echo "make race: continuing without PostgreSQL"
-	$(call GO_TEST,$(RACE_ONLY) $(RACE_TOO)) $(RACE) -timeout 10m
+	$(call GO_TEST,$(RACE_TOO) $(RACE_ONLY)) $(RACE) -timeout 10m
 	GOGC=400 go test $(TEST_FLAGS) $(RACE) -run View ./ctld/state
 
 # The names of the tests that make race left out are in what it wrote.

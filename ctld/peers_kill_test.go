@@ -192,15 +192,17 @@ func (p *processes) sendMail() {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sed -n 's/^Subject: .*Job_id=\\([0-9]*\\) .*/\\1/p' >> "+p.mails()+"\n"), 0o700); err != nil {
 		p.t.Fatal(err)
 	}
-	client := p.client(p.leads())
-	config, err := client.ShowConfig(soon(p.t), &pb.ShowConfigRequest{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	config.GetPolicy().Mail = &pb.MailPolicy{Program: program}
-	if _, err := client.ApplyPolicy(soon(p.t), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
-		p.t.Fatal(err)
-	}
+	// The leader may just have handed the lead over.
+	p.eventually("mail is sent", func() bool {
+		client := p.client(p.leads())
+		config, err := client.ShowConfig(soon(p.t), &pb.ShowConfigRequest{})
+		if err != nil {
+			return false
+		}
+		config.GetPolicy().Mail = &pb.MailPolicy{Program: program}
+		_, err = client.ApplyPolicy(soon(p.t), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()})
+		return err == nil
+	})
 }
 
 // mails is the file with the numbers of the jobs that were told of.
