@@ -4,7 +4,7 @@
 // Contract: the file system (FUSE, served by this process) is read-only and flat, and
 // holds one file for each part. A byte that its source does not vouch for is never
 // read: the read fails with EIO, and so does each after it. The kernel keeps no copy of
-// what was read. If this process dies, every read fails.
+// what was read. If this process dies, every read fails, also one of its own (apart.go).
 //
 // What it needs: Linux 4.20, /dev/fuse, and the right to mount.
 package partfs
@@ -47,6 +47,7 @@ type Mount struct {
 	source    Source
 	parts     []string
 	server    *fuse.Server
+	fd        int // the server's end of it
 	log       *slog.Logger
 	told      sync.Once
 	bound     []string // paths that show files, in order
@@ -59,34 +60,50 @@ const readBytes = 1 << 20
 // New mounts a source's parts on a directory.
 func New(directory string, source Source, logger *slog.Logger) (*Mount, error) {
 	m := &Mount{directory: directory, source: source, parts: source.Parts(), log: logger}
-	forever := time.Hour // nothing changes
-	server, err := fs.Mount(directory, &root{mount: m}, &fs.Options{
-		EntryTimeout: &forever, AttrTimeout: &forever,
-		MountOptions: fuse.MountOptions{
-			// CRIU reads them, as other users too. Their directory is closed to all others.
-			AllowOther: true, Options: []string{"default_permissions"},
-			DirectMountStrict: true, DirectMountFlags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY,
-			MaxWrite: readBytes, DisableXAttrs: true, FsName: "gleaner", Name: "gleaner",
-			Logger: log.New(io.Discard, "", 0),
-		},
-	})
+	fd, err := mount(directory)
 	if err != nil {
 		return nil, fmt.Errorf("mount the parts of an image on %s: %w", directory, err)
 	}
-	m.server, m.mounted = server, true
+	m.fd, m.mounted = fd, true
+	forever := time.Hour // nothing changes
+	// From here on the descriptor is the server's. By this name the server does not know where
+	// it is mounted, and does not open a file of its own there.
+	m.server, err = fs.Mount("/dev/fd/"+strconv.Itoa(fd), &root{mount: m}, &fs.Options{
+		EntryTimeout: &forever, AttrTimeout: &forever,
+		MountOptions: fuse.MountOptions{MaxWrite: readBytes, DisableXAttrs: true, Logger: log.New(io.Discard, "", 0)},
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve the parts of an image on %s: %w", directory, err), m.Close())
+	}
 	return m, nil
+}
+
+// mount mounts a file system on a directory, which whoever has the descriptor serves.
+func mount(directory string) (fd int, err error) {
+	if fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+		return -1, &os.PathError{Op: "open", Path: "/dev/fuse", Err: err}
+	}
+	// CRIU reads the files, as other users too. Their directory is closed to all others.
+	options := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,max_read=%d,allow_other,default_permissions", fd, unix.S_IFDIR, os.Geteuid(), os.Getegid(), readBytes)
+	if err = unix.Mount("gleaner", directory, "fuse.gleaner", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, options); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // Show binds the file of each part to a file that exists, which path names.
 func (m *Mount) Show(path func(part string) string) error {
-	for i, part := range m.parts {
-		target := path(part)
-		if err := unix.Mount(filepath.Join(m.directory, strconv.Itoa(i)), target, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("show part %s of an image: %w", part, &os.PathError{Op: "bind to", Path: target, Err: err})
+	return apart(m.fd, func() error {
+		for i, part := range m.parts {
+			target := path(part)
+			if err := unix.Mount(filepath.Join(m.directory, strconv.Itoa(i)), target, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("show part %s of an image: %w", part, &os.PathError{Op: "bind to", Path: target, Err: err})
+			}
+			m.bound = append(m.bound, target)
 		}
-		m.bound = append(m.bound, target)
-	}
-	return nil
+		return nil
+	})
 }
 
 // Close unmounts the file system and every file that was shown. Copies of these mounts in

@@ -74,13 +74,23 @@ func show(t *testing.T, p *parts) (*Mount, string) {
 	return m, dir
 }
 
+// open opens a file that this process serves itself without waiting for it by epoll: that
+// would ask the server in a way in which Go does not let it run.
+func open(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
 // TestShow: a part is read whole, and from any place, with as many bytes as it has; and
 // nothing is held when it was read.
 func TestShow(t *testing.T) {
 	p := &parts{names: []string{"a", "b"}, data: map[string][]byte{"a": noise(5<<20 + 123), "b": noise(17)}}
 	m, dir := show(t, p)
 	for name, want := range p.data {
-		file, err := os.Open(filepath.Join(dir, name))
+		file, err := open(filepath.Join(dir, name))
 		must(t, err)
 		got, err := io.ReadAll(file)
 		if err != nil || !bytes.Equal(got, want) {
@@ -114,7 +124,10 @@ func TestShow(t *testing.T) {
 func TestSpoilt(t *testing.T) {
 	p := &parts{names: []string{"a"}, data: map[string][]byte{"a": noise(4 << 20)}, spoilt: 2 << 20}
 	_, dir := show(t, p)
-	got, err := os.ReadFile(filepath.Join(dir, "a"))
+	file, err := open(filepath.Join(dir, "a"))
+	must(t, err)
+	defer file.Close()
+	got, err := io.ReadAll(file)
 	if !errors.Is(err, unix.EIO) || len(got) >= 3<<20 || !bytes.Equal(got, p.data["a"][:len(got)]) {
 		t.Errorf("read %d bytes, %v", len(got), err)
 	}
