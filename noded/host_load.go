@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/memory"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -19,16 +20,7 @@ func hostLoad() *pb.HostLoad {
 	if err != nil {
 		return nil
 	}
-	return &pb.HostLoad{LoadHundredths: hundredths(uint64(info.Loads[0])), AvailableMemoryBytes: available, BootMs: bootMS(time.Now())}
-}
-
-// bootMS is when this host's kernel was started, or 0 if it does not say.
-func bootMS(now time.Time) int64 {
-	var up unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return 0
-	}
-	return now.Add(-time.Duration(up.Nano())).Round(time.Second).UnixMilli()
+	return &pb.HostLoad{LoadHundredths: hundredths(uint64(info.Loads[0])), AvailableMemoryBytes: available, BootMs: time.Now().Add(-boottime.Now()).Round(time.Second).UnixMilli()}
 }
 
 // hundredths is a load average of sysinfo(2), which counts in 65536ths, in hundredths.

@@ -158,9 +158,10 @@ func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) err
 		if s.answered.Load() >= asked {
 			asked = now
 		}
+		load := hostLoad() // reads files: not under the lock
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		s.post(a.registry.Renewal(timeNow(), hostLoad()))
+		s.post(a.registry.Renewal(timeNow(), load))
 	}
 	for ask(); ; {
 		select {

@@ -56,15 +56,10 @@ func (s *Controller) pastEvents(list *eventList, view *state.View) error {
 	through, err := s.options.History.Read(ctx, choice, state.EndOf(view.Index()), func(_ state.Position, run *pb.PastRun) error {
 		return list.add(run.GetEvent())
 	})
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case err != nil:
-		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk or server", "error", err)
-		list.message.Notice = noticeAway
-	case through < view.HistoryTrimmed():
-		list.message.Notice = noticeBehind
 	}
+	list.message.Notice = s.historyNotice(view, through, err)
 	for stored := range view.HistoryAfter(through) {
 		run := new(pb.PastRun)
 		if err := proto.Unmarshal(stored.Run, run); err != nil || run.GetEvent() == nil {

@@ -35,7 +35,7 @@ func (noHistory) Copy(context.Context, state.Position) ([]history.Row, state.Pos
 // What an answer says that may lack something.
 const (
 	noticeAway   = "the history database of this controller cannot be read, only what ended lately is shown: see gcontrol status"
-	noticeBehind = "the history database of this controller has not copied all yet: runs and events may be missing, ask again later"
+	noticeBehind = "the history database of this controller is still being filled from the others: runs and events may be missing, ask again later"
 )
 
 // ListRuns streams the matching runs. What the database does not have yet comes from the
@@ -87,18 +87,25 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	if stream.Context().Err() != nil {
 		return stream.Context().Err()
 	}
-	if err != nil {
-		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk or server", "error", err)
-		list.message.Notice = noticeAway
-	} else if through < view.HistoryTrimmed() {
-		list.message.Notice = noticeBehind
-	}
+	list.message.Notice = s.historyNotice(view, through, err)
 	for _, rest := range recent {
 		if err := list.add(rest.run); err != nil {
 			return err
 		}
 	}
 	return list.end()
+}
+
+// historyNotice is what an answer says that was read up to a position, or could not be read.
+func (s *Controller) historyNotice(view *state.View, through state.Position, err error) string {
+	switch {
+	case err != nil:
+		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk or server", "error", err)
+		return noticeAway
+	case through < view.HistoryTrimmed():
+		return noticeBehind
+	}
+	return ""
 }
 
 // recentRun is a run that the state knows: of the outbox, or one that is not over, which

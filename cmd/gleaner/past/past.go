@@ -1,5 +1,5 @@
-// Package past asks the controllers for the runs of jobs, those that are long over too,
-// and says of a run, or of one of its steps, what Slurm's accounting says of it. The
+// Package past asks the controllers for the runs of jobs, those that are long over too, and
+// for events of nodes, and says of a run, or of one of its steps, what Slurm's accounting says of it. The
 // commands that show history use it: gacct, geff, greport.
 package past
 
@@ -42,10 +42,29 @@ func Ask(inv *option.Invocation, controllers *client.Client, view *show.View, re
 		}
 		return nil
 	})
+	warn(inv, notice)
+	return err
+}
+
+// Events are the events of nodes that are asked for.
+func Events(inv *option.Invocation, controllers *client.Client, request *pb.ListNodeEventsRequest) (events []*pb.NodeEvent, err error) {
+	notice := ""
+	restart := func() bool { events = nil; return true }
+	err = client.List(inv.Context, controllers, controllers.ListNodeEvents, request, restart, func(answer *pb.ListNodeEventsResponse) error {
+		notice, events = cmp.Or(answer.GetNotice(), notice), append(events, answer.GetEvents()...)
+		return nil
+	})
+	if err == nil {
+		warn(inv, notice)
+	}
+	return events, err
+}
+
+// warn passes on what an answer says that may lack something.
+func warn(inv *option.Invocation, notice string) {
 	if notice != "" {
 		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), format.Printable(notice))
 	}
-	return err
 }
 
 // Failed is the error of Ask for the user.

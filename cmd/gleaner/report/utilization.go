@@ -2,13 +2,11 @@ package report
 
 import (
 	"bufio"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
@@ -69,19 +67,9 @@ func (r *request) utilization(inv *option.Invocation, controllers *client.Client
 	if err != nil {
 		return nil, client.LoadError(inv, "slurm_load_nodes", err)
 	}
-	var events []*pb.NodeEvent
-	asked := &pb.ListNodeEventsRequest{SinceMs: r.since.UnixMilli(), UntilMs: r.until.UnixMilli()}
-	restart := func() bool { events = nil; return true }
-	notice := ""
-	err = client.List(inv.Context, controllers, controllers.ListNodeEvents, asked, restart, func(answer *pb.ListNodeEventsResponse) error {
-		notice, events = answer.GetNotice()+notice, append(events, answer.GetEvents()...)
-		return nil
-	})
+	events, err := past.Events(inv, controllers, &pb.ListNodeEventsRequest{SinceMs: r.since.UnixMilli(), UntilMs: r.until.UnixMilli()})
 	if err != nil {
 		return nil, past.Failed(inv, err)
-	}
-	if notice != "" {
-		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), format.Printable(notice))
 	}
 	return r.parts(nodes, events, used), nil
 }
