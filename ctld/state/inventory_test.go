@@ -24,8 +24,8 @@ func TestWhyNot(t *testing.T) {
 	}
 }
 
-// TestRoutes: where a node's routes lead is told as ranges; what is none is not, and no more
-// than MaxRoutes are.
+// TestRoutes: the ranges that a node has routes to are kept, at most MaxRoutes of them. What
+// is not a range is left out.
 func TestRoutes(t *testing.T) {
 	texts := []string{"10.0.0.7/8", "x", "10.0.0.0/33", "fd00::/8"}
 	for range 2 * spec.MaxRoutes {
