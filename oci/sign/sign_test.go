@@ -63,7 +63,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Add(good.Payload, good.Signature)
 	f.Fuzz(func(t *testing.T, text, signature []byte) {
-		if Verify(digest, []string{public}, []Signed{{text, signature}}) == nil && string(text) != string(good.Payload) {
+		if Verify(digest, []string{public}, []Signed{{Payload: text, Signature: signature}}) == nil && string(text) != string(good.Payload) {
 			t.Error("a forged signature is good")
 		}
 	})

@@ -129,6 +129,30 @@ func TestOnlyItsProgramIsTheSupervisor(t *testing.T) {
 	}
 }
 
+// Sigstore's library is as large as all else in a program that has it: one package knows it,
+// and one program that package.
+func TestOnlyTheReaderOfImagesKnowsSigstore(t *testing.T) {
+	const checker = "oci/sign/keyless"
+	found := false
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "github.com/sigstore/") {
+				found = true
+				if path != checker {
+					t.Errorf("%s imports %s: only %s knows Sigstore's library", path, imported, checker)
+				}
+			}
+			if imported == module+checker && path != "cmd/goci" {
+				t.Errorf("%s imports %s: only cmd/goci checks keyless signatures", path, checker)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("%s imports nothing of Sigstore's: is it still there?", checker)
+	}
+}
+
 // impure are the standard packages by which a clock, randomness or I/O would
 // get into what must be a pure function.
 var impure = []string{"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "io/ioutil", "log", "log/slog", "sync"}
