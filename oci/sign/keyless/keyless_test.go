@@ -84,7 +84,7 @@ func TestVerify(t *testing.T) {
 		{"a changed statement", root, right, []sign.Signed{withStatement(t, must[sign.Signed](t)(site.Attest(signer, other, sigstore.Predicate)))}, "no log of the trusted root proves its signature"},
 		{"a borrowed signature", root, right, []sign.Signed{borrowed}, "no log of the trusted root proves its signature"},
 		{"no entry in the log", root, right, []sign.Signed{unlogged}, "no log of the trusted root proves its signature: not enough verified log entries"},
-		{"an authority that had ended", must[[]byte](t)(ended.Root()), right, []sign.Signed{beside, bundle}, "no authority of the trusted root that was in force when it was signed, " + signedMonthsAgo.UTC().Format(time.RFC3339)},
+		{"an authority that had ended", must[[]byte](t)(ended.Root()), right, []sign.Signed{beside, bundle}, "its certificate is by no authority of the trusted root that was in force when it was signed, " + signedMonthsAgo.UTC().Format(time.RFC3339)},
 		{"a log that had ended", must[[]byte](t)(closed.Root()), right, []sign.Signed{beside}, "no log of the trusted root proves its signature"},
 		{"a certificate in no log", root, right, []sign.Signed{must[sign.Signed](t)(hidden.Sign(signer, "lab/x", digest))}, "no certificate log of the trusted root has its certificate"},
 		{"a certificate that had ended", root, right, []sign.Signed{must[sign.Signed](t)(late(site, signer))}, "no log of the trusted root proves its signature: integrated time outside certificate validity"},

@@ -81,7 +81,7 @@ func (c *check) explain(entity *bundle.Bundle, failed error) reason {
 	for _, at := range times {
 		chains, err := verify.VerifyLeafCertificate(at.Timestamp, content.Certificate(), c.root)
 		if err != nil {
-			return reason{broken, "no authority of the trusted root that was in force when it was signed, " + at.Timestamp.UTC().Format(time.RFC3339) + ", has issued its certificate, or that was not in force then"}
+			return reason{broken, "its certificate is by no authority of the trusted root that was in force when it was signed, " + at.Timestamp.UTC().Format(time.RFC3339) + ", or was not in force then itself"}
 		}
 		if len(c.root.CTLogs()) > 0 && verify.VerifySignedCertificateTimestamp(chains, 1, c.root) != nil {
 			return reason{broken, "no certificate log of the trusted root has its certificate"}
