@@ -4,7 +4,7 @@
 //
 //	goci pin NAME                        the name with the digest of what it is now
 //	goci documents NAME@DIGEST ARCH      its documents, as JSON
-//	goci signatures NAME@DIGEST [bundles] its signatures by cosign, as JSON
+//	goci signatures NAME@DIGEST          its signatures by cosign, as JSON
 //	goci verify                          whether an identity has signed an image: question
 //	                                     and answer are JSON of package sign
 //	goci layer NAME@DIGEST DIGEST        the bytes of a layer
@@ -69,7 +69,6 @@ func status(err error) int {
 
 func run(ctx context.Context, args []string) error {
 	switch {
-	case len(args) == 0:
 	case len(args) == 2 && args[0] == "pin":
 		directory, err := os.Getwd()
 		if err != nil {
@@ -94,12 +93,12 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return json.NewEncoder(os.Stdout).Encode(documents)
-	case args[0] == "signatures" && (len(args) == 2 || len(args) == 3 && args[2] == "bundles"):
+	case len(args) == 2 && args[0] == "signatures":
 		r, err := ref.ParsePinned(args[1])
 		if err != nil {
 			return err
 		}
-		signatures, err := fetch.Signatures(ctx, r, len(args) == 3)
+		signatures, err := fetch.Signatures(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -121,7 +120,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 1 && args[0] == "verify":
 		return verifyHere()
 	}
-	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST [bundles], verify, layer NAME@DIGEST DIGEST, unpack BLOB DIFF-ID BYTES FILES or sum")
+	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST, verify, layer NAME@DIGEST DIGEST, unpack BLOB DIFF-ID BYTES FILES or sum")
 }
 
 // directoryFd is the directory of a layer.

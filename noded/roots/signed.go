@@ -46,7 +46,7 @@ func (c *Cache) Signed(ctx context.Context, u *User, r ref.Ref, by Signers, tell
 		}
 	}
 	tell("asking for the signatures of container image " + r.Place())
-	signatures, err := c.signatures(ctx, u, r, len(by.Identities) > 0)
+	signatures, err := c.signatures(ctx, u, r)
 	if err != nil {
 		return err
 	}
@@ -93,13 +93,9 @@ func (s *Signers) remedy() string {
 }
 
 // signatures reads those of an image as the user.
-func (c *Cache) signatures(ctx context.Context, u *User, r ref.Ref, bundles bool) (signatures []sign.Signed, err error) {
-	args := []string{"signatures", r.String()}
-	if bundles {
-		args = append(args, "bundles")
-	}
+func (c *Cache) signatures(ctx context.Context, u *User, r ref.Ref) (signatures []sign.Signed, err error) {
 	var out clippedDocuments
-	p, err := c.fetcher(ctx, u, &out, args...)
+	p, err := c.fetcher(ctx, u, &out, "signatures", r.String())
 	if err != nil {
 		return nil, err
 	}

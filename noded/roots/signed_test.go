@@ -11,6 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/gleaner-hpc/gleaner/oci/ref"
+	"github.com/gleaner-hpc/gleaner/oci/sign"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/test/registry/image"
@@ -75,7 +76,7 @@ func TestKeyless(t *testing.T) {
 	}
 
 	referring, at, digest := push("lab/referring:1", "referring")
-	bundle, err := fulcio.Attest(by, referring.Digest, sigstore.Predicate)
+	bundle, err := fulcio.Attest(by, referring.Digest, sign.SignaturePredicate)
 	must(t, err)
 	must(t, image.Refer(at, digest, bundle.Bundle))
 	must(t, check(referring, identity(by.Subject)))

@@ -18,8 +18,8 @@ import (
 )
 
 // Signatures answers those that cosign has put beside a pinned image of a registry, and
-// with bundles what refers to the image besides, as newer versions keep them.
-func Signatures(ctx context.Context, r ref.Ref, bundles bool) ([]sign.Signed, error) {
+// what refers to the image, as newer versions keep them.
+func Signatures(ctx context.Context, r ref.Ref) ([]sign.Signed, error) {
 	if r.Kind != ref.Registry {
 		return nil, errors.New("only images of registries have signatures")
 	}
@@ -31,10 +31,8 @@ func Signatures(ctx context.Context, r ref.Ref, bundles bool) ([]sign.Signed, er
 	if err := found.beside(ctx); err != nil {
 		return nil, err
 	}
-	if bundles {
-		if err := found.referring(ctx); err != nil {
-			return nil, err
-		}
+	if err := found.referring(ctx); err != nil {
+		return nil, err
 	}
 	return found.all, nil
 }

@@ -81,14 +81,15 @@ func Tag(digest string) string {
 // Verify answers nil if one of the keys, in PEM, has signed the image with this digest.
 func Verify(digest string, keys []string, signatures []Signed) error {
 	said := false
-	for _, s := range signatures[:min(len(signatures), MaxSignatures)] {
-		if !s.Names(digest) {
+	for i := range signatures[:min(len(signatures), MaxSignatures)] {
+		message, signature := signatures[i].message(digest)
+		if message == nil {
 			continue
 		}
 		said = true
 		for _, text := range keys {
 			key, err := parseKey(text)
-			if err == nil && verifies(key, s) {
+			if err == nil && verifies(key, message, signature) {
 				return nil
 			}
 		}
@@ -106,6 +107,17 @@ func (s *Signed) Names(digest string) bool {
 	return len(s.Payload) <= MaxPayloadBytes && json.Unmarshal(s.Payload, &p) == nil && p.Critical.Type == signatureType && p.Critical.Image.Digest == digest
 }
 
+// message is what was signed, if that is the image with this digest, and the signature.
+func (s *Signed) message(digest string) (message, signature []byte) {
+	switch {
+	case s.Bundle != nil:
+		return bundleMessage(s.Bundle, digest)
+	case s.Names(digest):
+		return s.Payload, s.Signature
+	}
+	return nil, nil
+}
+
 func parseKey(text string) (crypto.PublicKey, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
@@ -114,15 +126,15 @@ func parseKey(text string) (crypto.PublicKey, error) {
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-func verifies(key crypto.PublicKey, s Signed) bool {
-	sum := sha256.Sum256(s.Payload)
+func verifies(key crypto.PublicKey, message, signature []byte) bool {
+	sum := sha256.Sum256(message)
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:
-		return ecdsa.VerifyASN1(key, sum[:], s.Signature)
+		return ecdsa.VerifyASN1(key, sum[:], signature)
 	case ed25519.PublicKey:
-		return ed25519.Verify(key, s.Payload, s.Signature)
+		return ed25519.Verify(key, message, signature)
 	case *rsa.PublicKey:
-		return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], s.Signature) == nil
+		return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
 	}
 	return false
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/sylabs/sif/v2/pkg/sif"
 
+	"github.com/gleaner-hpc/gleaner/oci/sign"
 	"github.com/gleaner-hpc/gleaner/test/registry/image"
 	"github.com/gleaner-hpc/gleaner/test/registry/sigstore"
 )
@@ -47,13 +48,13 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: pushimage NAME [flags] PROGRAM...")
 	}
-	sign := func(name.Reference, v1.Hash) {}
+	put := func(name.Reference, v1.Hash) {} // a signature
 	switch {
 	case args[0] == "-signed":
-		sign, args = func(at name.Reference, digest v1.Hash) { signWithKey(ts, at, digest) }, args[1:]
+		put, args = func(at name.Reference, digest v1.Hash) { signWithKey(ts, at, digest) }, args[1:]
 	case args[0] == "-keyless" && len(args) > 4:
 		by := sigstore.Signer{Subject: args[1], Issuer: args[2], At: time.Now().Add(-24 * time.Hour)}
-		sign, args = func(at name.Reference, digest v1.Hash) { signKeyless(ts, at, digest, by) }, args[3:]
+		put, args = func(at name.Reference, digest v1.Hash) { signKeyless(ts, at, digest, by) }, args[3:]
 	}
 	made, err := image.Parse(args[1:])
 	ts.Check(err)
@@ -63,7 +64,7 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	digest, err := made.Digest()
 	ts.Check(err)
 	ts.Setenv("DIGEST", digest.String())
-	sign(at, digest)
+	put(at, digest)
 }
 
 func signWithKey(ts *testscript.TestScript, at name.Reference, digest v1.Hash) {
@@ -76,7 +77,7 @@ func signWithKey(ts *testscript.TestScript, at name.Reference, digest v1.Hash) {
 func signKeyless(ts *testscript.TestScript, at name.Reference, digest v1.Hash, by sigstore.Signer) {
 	site, err := sigstore.New(time.Now())
 	ts.Check(err)
-	bundle, err := site.Attest(by, digest.String(), sigstore.Predicate)
+	bundle, err := site.Attest(by, digest.String(), sign.SignaturePredicate)
 	ts.Check(err)
 	ts.Check(image.Refer(at, digest, bundle.Bundle))
 	root, err := site.Root()

@@ -25,9 +25,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
 
-// signature is the type of the statement that is a signature by cosign, and no attestation.
-const signature = "https://sigstore.dev/cosign/sign/v1"
-
 // Verify answers which of the identities has signed the image, or why none has.
 func Verify(q *sign.Question) *sign.Answer {
 	c, err := newCheck(q)
@@ -111,7 +108,7 @@ func newIdentity(of *sign.Identity) (identity, error) {
 	}
 	predicate := of.Predicate
 	if predicate == "" {
-		predicate = signature
+		predicate = sign.SignaturePredicate
 	}
 	return identity{matcher, predicate}, nil
 }
@@ -145,7 +142,7 @@ func (c *check) one(s *sign.Signed) (m *made, why reason) {
 	if result.Signature == nil || result.Signature.Certificate == nil {
 		return nil, reason{byKey, "its signatures are made with keys"}
 	}
-	m = &made{by: *result.Signature.Certificate, predicate: signature}
+	m = &made{by: *result.Signature.Certificate, predicate: sign.SignaturePredicate}
 	if s.Bundle != nil {
 		m.predicate = result.Statement.GetPredicateType()
 	}

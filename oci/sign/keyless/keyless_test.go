@@ -37,7 +37,7 @@ func TestVerify(t *testing.T) {
 	root := must[[]byte](t)(site.Root())
 	signer := sigstore.Signer{Subject: subject, Issuer: issuer, At: signedMonthsAgo}
 	beside := must[sign.Signed](t)(site.Sign(signer, "lab/x", digest))
-	bundle := must[sign.Signed](t)(site.Attest(signer, digest, sigstore.Predicate))
+	bundle := must[sign.Signed](t)(site.Attest(signer, digest, sign.SignaturePredicate))
 	attested := must[sign.Signed](t)(site.Attest(signer, digest, provenance))
 	elsewhere := must[*sigstore.Site](t)(sigstore.New(time.Now()))
 	elsewhereRoot := must[[]byte](t)(elsewhere.Root())
@@ -79,9 +79,9 @@ func TestVerify(t *testing.T) {
 		{"another issuer by expression", root, sign.Identity{Subject: subject, IssuerRegexp: "^accounts"}, []sign.Signed{beside}, "has signed it"},
 		{"another root", elsewhereRoot, right, []sign.Signed{beside, bundle}, "no log of the trusted root proves its signature"},
 		{"another image", root, right, []sign.Signed{must[sign.Signed](t)(site.Sign(signer, "lab/x", other))}, "what is signed is another image"},
-		{"another image in a bundle", root, right, []sign.Signed{must[sign.Signed](t)(site.Attest(signer, other, sigstore.Predicate))}, "its signature is not of this image"},
+		{"another image in a bundle", root, right, []sign.Signed{must[sign.Signed](t)(site.Attest(signer, other, sign.SignaturePredicate))}, "its signature is not of this image"},
 		{"changed", root, right, []sign.Signed{tampered}, "does not match artifact"},
-		{"a changed statement", root, right, []sign.Signed{withStatement(t, must[sign.Signed](t)(site.Attest(signer, other, sigstore.Predicate)))}, "no log of the trusted root proves its signature"},
+		{"a changed statement", root, right, []sign.Signed{withStatement(t, must[sign.Signed](t)(site.Attest(signer, other, sign.SignaturePredicate)))}, "no log of the trusted root proves its signature"},
 		{"a borrowed signature", root, right, []sign.Signed{borrowed}, "no log of the trusted root proves its signature"},
 		{"no entry in the log", root, right, []sign.Signed{unlogged}, "no log of the trusted root proves its signature: not enough verified log entries"},
 		{"an authority that had ended", must[[]byte](t)(ended.Root()), right, []sign.Signed{beside, bundle}, "its certificate is by no authority of the trusted root that was in force when it was signed, " + signedMonthsAgo.UTC().Format(time.RFC3339)},
@@ -132,7 +132,7 @@ func FuzzVerify(f *testing.F) {
 	root := must[[]byte](f)(site.Root())
 	signer := sigstore.Signer{Subject: subject, Issuer: issuer, At: signedMonthsAgo}
 	beside := must[sign.Signed](f)(site.Sign(signer, "lab/x", other))
-	f.Add(must[sign.Signed](f)(site.Attest(signer, other, sigstore.Predicate)).Bundle, beside.Payload, beside.Signature, beside.Certificate, beside.LogEntry, "")
+	f.Add(must[sign.Signed](f)(site.Attest(signer, other, sign.SignaturePredicate)).Bundle, beside.Payload, beside.Signature, beside.Certificate, beside.LogEntry, "")
 	f.Fuzz(func(t *testing.T, bundle, payload, signature []byte, certificate, entry, stamp string) {
 		got := Verify(&sign.Question{
 			Digest: digest, Root: root, Identities: []sign.Identity{{Subject: subject, Issuer: issuer}},

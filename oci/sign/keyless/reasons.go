@@ -8,6 +8,8 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/verify"
+
+	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
 
 // reason is why a signature does not count.
@@ -57,7 +59,7 @@ func (r *reasons) String() string {
 // by says who has made what holds.
 func by(m *made) reason {
 	did := "signed it"
-	if m.predicate != signature {
+	if m.predicate != sign.SignaturePredicate {
 		did = fmt.Sprintf("made an attestation %.100q", m.predicate)
 	}
 	return reason{byOther, fmt.Sprintf("%.200q of %.200q has %s", m.by.SubjectAlternativeName, m.by.Issuer, did)}

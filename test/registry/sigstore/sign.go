@@ -15,9 +15,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
 
-// Predicate is the type of the statement that is cosign's signature in a bundle.
-const Predicate = "https://sigstore.dev/cosign/sign/v1"
-
 // Signer is somebody who signs at some time.
 type Signer struct {
 	Subject string // of the certificate: an address of mail, or a URI
@@ -61,7 +58,7 @@ func (s *Site) SignLater(by Signer, reference, digest string, after time.Duratio
 }
 
 // Attest makes a bundle with a statement about an image: a signature if the predicate is
-// Predicate.
+// sign.SignaturePredicate.
 func (s *Site) Attest(by Signer, digest, predicate string) (sign.Signed, error) {
 	certificate, key, err := s.certify(by.Subject, by.Issuer, by.At)
 	if err != nil {
