@@ -20,6 +20,7 @@ require (
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/containerd/console v1.0.5
 	github.com/containerd/containerd/v2 v2.1.4
+	github.com/digitorus/timestamp v0.0.0-20231217203849-220c5c2851b7
 	github.com/diskfs/go-diskfs v1.9.4
 	github.com/ebitengine/purego v0.11.2
 	github.com/fxamacker/cbor/v2 v2.9.6
@@ -103,7 +104,6 @@ require (
 	github.com/cyberphone/json-canonicalization v0.0.0-20241213102144-19d51d7fe467 // indirect
 	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
 	github.com/digitorus/pkcs7 v0.0.0-20230818184609-3a137a874352 // indirect
-	github.com/digitorus/timestamp v0.0.0-20231217203849-220c5c2851b7 // indirect
 	github.com/dnephin/pflag v1.0.7 // indirect
 	github.com/docker/cli v29.7.2+incompatible // indirect
 	github.com/docker/docker-credential-helpers v0.9.3 // indirect

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/gleaner-hpc/gleaner/oci/ref"
@@ -18,8 +19,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/test/registry/sigstore"
 )
 
-// TestKeyless: from a registry that answers who refers to an image and from one that does
-// not, in both layouts, by a process that is nobody.
+// TestKeyless: in both layouts, from a registry that says who refers to an image and from
+// one that does not, by a process that is nobody.
 func TestKeyless(t *testing.T) {
 	c, u, s := newCache(t), person(t, 70_001), newSite(t)
 	fulcio, err := sigstore.New(time.Now())
@@ -37,8 +38,8 @@ func TestKeyless(t *testing.T) {
 		}
 		return false
 	}
-	push := func(path string, content string) (ref.Ref, name.Reference, v1.Hash) {
-		r := s.push(t, path, imageOf(t, layerOf(t, tarOf(t, entry{name: "x", content: content}))))
+	push := func(s *site, path string) (ref.Ref, name.Reference, v1.Hash) {
+		r := s.push(t, path, imageOf(t, layerOf(t, tarOf(t, entry{name: "x", content: s.host + path}))))
 		at, err := name.ParseReference(s.host + "/" + path)
 		must(t, err)
 		digest, err := v1.NewHash(r.Digest)
@@ -49,7 +50,7 @@ func TestKeyless(t *testing.T) {
 		return c.Signed(t.Context(), u, r, by, func(string) {})
 	}
 
-	beside, at, digest := push("lab/beside:1", "beside")
+	beside, at, digest := push(s, "lab/beside:1")
 	signed, err := fulcio.Sign(by, at.Context().Name(), beside.Digest)
 	must(t, err)
 	must(t, image.PutBeside(at, digest, signed))
@@ -75,13 +76,15 @@ func TestKeyless(t *testing.T) {
 		t.Errorf("no root: %v", err)
 	}
 
-	referring, at, digest := push("lab/referring:1", "referring")
-	bundle, err := fulcio.Attest(by, referring.Digest, sign.SignaturePredicate)
-	must(t, err)
-	must(t, image.Refer(at, digest, bundle.Bundle))
-	must(t, check(referring, identity(by.Subject)))
+	for _, s := range []*site{s, newSite(t, registry.WithReferrersSupport(true))} {
+		r, at, digest := push(s, "lab/referring:1")
+		bundle, err := fulcio.Attest(by, r.Digest, sign.SignaturePredicate)
+		must(t, err)
+		must(t, image.Refer(at, digest, bundle.Bundle))
+		must(t, check(r, identity(by.Subject)))
+	}
 
-	bare, _, _ := push("lab/bare:1", "bare")
+	bare, _, _ := push(s, "lab/bare:1")
 	both := identity(by.Subject)
 	both.Keys = []string{"-----BEGIN PUBLIC KEY-----"}
 	if err := check(bare, both); !errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), "there is no signature of it; there is no keyless signature of it (signed in [images]): have it signed with cosign sign --key, or cosign sign as release@lab.example") {

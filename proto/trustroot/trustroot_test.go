@@ -37,6 +37,7 @@ func TestRoot(t *testing.T) {
 		"good":            {func(*sigstore.Site) {}, "", now.Add(9 * 365 * day)}, // its certificates'
 		"authority ended": {func(s *sigstore.Site) { s.AuthorityUntil = now.Add(-day) }, "certificate authority", now.Add(-day)},
 		"log ends":        {func(s *sigstore.Site) { s.LogUntil = now.Add(day) }, "", now.Add(day)},
+		"a clock, no log": {func(s *sigstore.Site) { s.NoLog = true }, "", now.Add(9 * 365 * day)},
 		"log ended":       {func(s *sigstore.Site) { s.LogUntil = now.Add(-day) }, "transparency log", now.Add(-day)},
 	} {
 		r, err := Parse(rootOf(t, test.change))

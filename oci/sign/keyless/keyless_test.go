@@ -49,6 +49,11 @@ func TestVerify(t *testing.T) {
 	hidden.Hidden = true
 	unlisted := hidden
 	unlisted.NoCertLog = true
+	clocked := *site
+	clocked.NoLog = true
+	stamped := must[sign.Signed](t)(clocked.Sign(signer, "lab/x", digest))
+	otherStamp := stamped
+	otherStamp.Timestamp = must[sign.Signed](t)(clocked.Sign(signer, "lab/x", digest)).Timestamp
 	unlogged := beside
 	unlogged.LogEntry = ""
 	tampered := beside
@@ -70,7 +75,12 @@ func TestVerify(t *testing.T) {
 		{"the second of three", root, right, []sign.Signed{{Bundle: []byte("{")}, beside, unlogged}, ""},
 		{"an attestation", root, sign.Identity{Subject: subject, Issuer: issuer, Predicate: provenance}, []sign.Signed{attested}, ""},
 		{"a certificate in no log, and none is listed", must[[]byte](t)(unlisted.Root()), right, []sign.Signed{must[sign.Signed](t)(unlisted.Sign(signer, "lab/x", digest))}, ""},
+		{"a clock instead of a log", must[[]byte](t)(clocked.Root()), right, []sign.Signed{stamped}, ""},
 
+		{"the clock's word for another signature", must[[]byte](t)(clocked.Root()), right, []sign.Signed{otherStamp}, "no log and no timestamping authority of the trusted root says when it was signed"},
+		{"no clock's word", must[[]byte](t)(clocked.Root()), right, []sign.Signed{beside}, "no log and no timestamping authority of the trusted root says when it was signed"},
+		{"a clock that the root does not list", root, right, []sign.Signed{stamped}, "no log of the trusted root proves its signature"},
+		{"after the certificate had ended, by the clock", must[[]byte](t)(clocked.Root()), right, []sign.Signed{must[sign.Signed](t)(late(&clocked, signer))}, "or was not in force then itself"},
 		{"nothing", root, right, nil, "there is no keyless signature of it"},
 		{"an attestation for a signature", root, right, []sign.Signed{attested}, `of "https://token.lab.example" has made an attestation "https://slsa.dev/provenance/v1"`},
 		{"a signature for an attestation", root, sign.Identity{Subject: subject, Issuer: issuer, Predicate: provenance}, []sign.Signed{bundle, beside}, `of "https://token.lab.example" has signed it`},

@@ -53,7 +53,12 @@ func (r *reasons) String() string {
 	if len(r.texts) == 0 {
 		return "there is no keyless signature of it"
 	}
-	return strings.Join(r.texts, "; ")
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f { // of what strangers wrote
+			return '?'
+		}
+		return c
+	}, strings.Join(r.texts, "; "))
 }
 
 // by says who has made what holds.

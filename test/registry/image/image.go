@@ -114,6 +114,9 @@ func PutBeside(at name.Reference, digest v1.Hash, all ...sign.Signed) error {
 		if signed.LogEntry != "" {
 			annotations[sign.LogAnnotation] = signed.LogEntry
 		}
+		if signed.Timestamp != "" {
+			annotations[sign.TimestampAnnotation] = signed.Timestamp
+		}
 		layers = append(layers, mutate.Addendum{Layer: static.NewLayer(signed.Payload, sign.MediaType), Annotations: annotations})
 	}
 	signatures, err := mutate.Append(empty.Image, layers...)

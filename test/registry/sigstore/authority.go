@@ -26,12 +26,15 @@ type Site struct {
 	root, authority *x509.Certificate
 	key             *ecdsa.PrivateKey // of the authority
 	certLog, log    *ecdsa.PrivateKey
+	clock           *x509.Certificate
+	clockKey        *ecdsa.PrivateKey
 	from            time.Time
 
 	// What its trusted root says besides.
 	AuthorityUntil time.Time // zero = as long as the certificates
 	LogUntil       time.Time // likewise
 	NoCertLog      bool      // it lists no log of certificates
+	NoLog          bool      // it lists a timestamping authority and no log of signatures, and signatures are in none
 	// Hidden: certificates are in no log.
 	Hidden bool
 }
@@ -45,7 +48,7 @@ func New(now time.Time) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range []**ecdsa.PrivateKey{&s.key, &s.certLog, &s.log} {
+	for _, key := range []**ecdsa.PrivateKey{&s.key, &s.certLog, &s.log, &s.clockKey} {
 		if *key, err = newKey(); err != nil {
 			return nil, err
 		}
@@ -62,7 +65,17 @@ func New(now time.Time) (*Site, error) {
 	}
 	below := ca("sigstore-intermediate")
 	below.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}
-	s.authority, err = issue(below, s.root, &s.key.PublicKey, rootKey)
+	if s.authority, err = issue(below, s.root, &s.key.PublicKey, rootKey); err != nil {
+		return nil, err
+	}
+	usage, err := asn1.Marshal([]asn1.ObjectIdentifier{{1, 3, 6, 1, 5, 5, 7, 3, 8}}) // timestamping
+	if err != nil {
+		return nil, err
+	}
+	s.clock, err = issue(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "clock"}, NotBefore: s.from, NotAfter: s.from.Add(years), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true, Value: usage}},
+	}, s.root, &s.clockKey.PublicKey, rootKey)
 	return s, err
 }
 

@@ -22,12 +22,19 @@ func (s *Site) Root() ([]byte, error) {
 	}
 	root := object{
 		"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
-		"tlogs":     []object{logs},
 		"certificateAuthorities": []object{{
 			"subject": object{"organization": "lab.example", "commonName": "sigstore"}, "uri": "https://fulcio.lab.example",
 			"certChain": object{"certificates": []object{{"rawBytes": s.authority.Raw}, {"rawBytes": s.root.Raw}}},
 			"validFor":  span(s.from, s.AuthorityUntil),
 		}},
+	}
+	if s.NoLog {
+		root["timestampAuthorities"] = []object{{
+			"subject": object{"organization": "lab.example", "commonName": "clock"}, "uri": "https://clock.lab.example",
+			"certChain": object{"certificates": []object{{"rawBytes": s.clock.Raw}, {"rawBytes": s.root.Raw}}}, "validFor": span(s.from, time.Time{}),
+		}}
+	} else {
+		root["tlogs"] = []object{logs}
 	}
 	if !s.NoCertLog {
 		root["ctlogs"] = []object{certLogs}

@@ -1,9 +1,11 @@
 package sigstore
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/digitorus/timestamp"
 
 	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
@@ -42,6 +46,10 @@ func (s *Site) SignLater(by Signer, reference, digest string, after time.Duratio
 		return signed, err
 	}
 	signed.Certificate = string(pemOf(certificate))
+	if s.NoLog {
+		signed.Timestamp, err = s.stamp(by.At.Add(after), signed.Signature)
+		return signed, err
+	}
 	entry, err := s.enter(by.At.Add(after), object{
 		"apiVersion": "0.0.1", "kind": "hashedrekord",
 		"spec": object{
@@ -55,6 +63,18 @@ func (s *Site) SignLater(by Signer, reference, digest string, after time.Duratio
 	text, err := json.Marshal(object{"SignedEntryTimestamp": entry.promise, "Payload": entry.payload})
 	signed.LogEntry = string(text)
 	return signed, err
+}
+
+// stamp is the timestamp of a signature (RFC 3161), as cosign annotates it.
+func (s *Site) stamp(at time.Time, signature []byte) (string, error) {
+	sum := sha256.Sum256(signature)
+	stamp := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: at, Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}}
+	answer, err := stamp.CreateResponseWithOpts(s.clock, s.clockKey, crypto.SHA256)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(object{"SignedRFC3161Timestamp": answer})
+	return string(text), err
 }
 
 // Attest makes a bundle with a statement about an image: a signature if the predicate is
