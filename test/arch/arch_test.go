@@ -5,6 +5,7 @@ package arch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -30,11 +32,20 @@ type listed struct {
 
 func packages(t *testing.T) []listed {
 	t.Helper()
+	all, err := listOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// listOnce asks for all packages, which takes longer than what is done with them.
+var listOnce = sync.OnceValues(func() ([]listed, error) {
 	cmd := exec.Command("go", "list", "-tags", "seccomp", "-json=ImportPath,Dir,Name,Doc,Imports,GoFiles", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	var all []listed
 	decoder := json.NewDecoder(strings.NewReader(string(out)))
@@ -43,15 +54,15 @@ func packages(t *testing.T) []listed {
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all = append(all, p)
 	}
 	if len(all) < 10 {
-		t.Fatalf("go list found only %d packages", len(all))
+		return nil, fmt.Errorf("go list found only %d packages", len(all))
 	}
-	return all
-}
+	return all, nil
+})
 
 // within reports whether the package path lies in one of the folders.
 func within(path string, folders ...string) bool {
