@@ -34,7 +34,7 @@ func Command() *option.Command {
 		Examples: []option.Example{
 			{Text: "two nodes, and tasks on them one after the other", Command: "galloc -N2 sh -c 'grun hostname; grun ./train'"},
 			{Text: "a shell of this host with a GPU to run tasks on", Command: "galloc --gpus=1 -t 60"},
-			{Text: "a GPU for several commands, one after the other from anywhere", Command: "galloc --gpus=1 -t 60 --no-shell\ngrun --jobid=12 ./prepare\ngrun --jobid=12 ./train\ngcancel 12"},
+			{Text: "a GPU for several commands, one after the other from anywhere", Command: "galloc --gpus=1 -t 60 --no-shell\ngrun --jobid=12 ./train\ngcancel 12"},
 		},
 		ExitStatus: []option.ExitStatus{
 			{Status: "1", Help: "there is no allocation, or the command does not exist"},
