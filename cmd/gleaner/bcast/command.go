@@ -25,7 +25,7 @@ func Command() *option.Command {
 		Name: "bcast", Alias: "sbcast", Summary: "copy a file to every node of a job", Usage: "[options] source destination",
 		Description: []string{
 			"gbcast copies a file to every node of the job that it is called in, as in a batch script before the tasks start, or in the shell of galloc; with --jobid to those of another job of yours that runs. On each node the file appears whole under its name, with the mode of the source, or not at all. A file that is there already is left alone, and that is an error, unless --force is given.",
-			"/tmp and /var/tmp of a job are its own on each node, and gone when it is over. A destination in a directory that the nodes share is written by each of them.",
+			"/tmp and /var/tmp of a job are its own on each node, and gone when it is over. A destination in a directory that the nodes share is written by each of them. An --image of the job needs a shell, /bin/sh, with cat, wc, chmod and mv.",
 			"gcp copies whole directories, between a job and the host where it is typed.",
 		},
 		Operands: []option.Variable{
