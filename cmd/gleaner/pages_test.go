@@ -91,7 +91,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 	// Stand-ins for the commands that the script asks.
 	answers := `gqueue() { echo 101; echo 102; }; timeout() { shift; "$@"; }
-		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; *%G*) echo 'gpu:a100:4,gpu:h200:2,gpu:`+"`echo bad`"+`:1,gpu:$HOME:1' ;; esac; }; `
+		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; *%G*) echo 'gpu:a100:4,gpu:h200:2,gpu:` + "`echo bad`" + `:1,gpu:$HOME:1' ;; esac; }; `
 	for _, c := range []struct {
 		words string // the last one is completed
 		want  []string

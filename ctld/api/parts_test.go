@@ -61,3 +61,20 @@ func TestPartsOfMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsOfNodes: what a node calls its GPUs and features is read by users' shells.
+func TestWordsOfNodes(t *testing.T) {
+	for text, good := range map[string]bool{
+		"a100": true, "h200_nvl": true, "v1.2-x": true, "": true,
+		"`id`": false, "$(id)": false, "a b": false, "a:b": false, "-rf": false, "é": false, "a\nb": false,
+	} {
+		model := &pb.Inventory{Devices: []*pb.Device{{Id: "GPU-1", Model: text}}}
+		if err := checkWords(model); (err == nil) != good {
+			t.Errorf("model %q: %v", text, err)
+		}
+		feature := &pb.Inventory{Features: []string{text}}
+		if err := checkWords(feature); (err == nil) != (good && text != "") {
+			t.Errorf("feature %q: %v", text, err)
+		}
+	}
+}
