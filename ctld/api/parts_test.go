@@ -78,3 +78,17 @@ func TestWordsOfNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestVariablesForNodes: each of thousands of nodes may get what says where credentials are, so
+// that is short, and nothing else goes there.
+func TestVariablesForNodes(t *testing.T) {
+	long := strings.Repeat("x", spec.MaxPathBytes)
+	if err := checkTendEnvironment([]string{"DOCKER_CONFIG=/home/ada/.docker", "NO_PROXY="}); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range [][]string{{"PATH=/bin"}, {"NO_PROXY=" + long}, {""}, make([]string, 100)} {
+		if checkTendEnvironment(bad) == nil {
+			t.Errorf("%d variables, %.20q, are sent", len(bad), bad)
+		}
+	}
+}
