@@ -53,14 +53,14 @@ func controlWrite(c *controlRun, words []string) error {
 		_, err := c.inv.Stdout.Write(script)
 		return err
 	}
-	if err := writeFile(name, script, links); err != nil {
+	if err := writeScript(name, script, links); err != nil {
 		return c.inv.Fail("the script is not written: %w", err)
 	}
 	_, err = fmt.Fprintf(c.inv.Stdout, "batch script for job %s written to %s\n", targets[0], format.Printable(name))
 	return err
 }
 
-func writeFile(name string, data []byte, flags int) error {
+func writeScript(name string, data []byte, flags int) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|flags, 0o666)
 	if err != nil {
 		return err

@@ -6,13 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // TestWriteThroughNoLink: root writes a script in a user's directory, where its name was made
 // a link; with a name of one's own it goes where that leads.
 func TestWriteThroughNoLink(t *testing.T) {
-	clienttest.ServeStub(t, clienttest.StubCluster())
+	target := clienttest.Serve(t, func(server *grpc.Server) {
+		pb.RegisterControllerServer(server, &savingController{shows: []*pb.Job{{Id: &pb.JobId{Job: 101}, Spec: &pb.JobSpec{Script: []byte("#!/bin/sh\n")}}}})
+	})
+	t.Setenv("GLEANER_CONTROLLER", target)
 	t.Chdir(t.TempDir())
 	kept := filepath.Join(t.TempDir(), "kept")
 	if err := os.WriteFile(kept, []byte("as it was"), 0o600); err != nil {
