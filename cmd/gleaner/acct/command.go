@@ -76,6 +76,8 @@ func later() []option.Option {
 		{Long: "env-vars", Later: "the environment of a job is not kept"},
 		{Long: "flags", Short: 'F', Argument: "flags", Later: "leave the option out"},
 		{Long: "associations", Short: 'x', Argument: "ids", Later: "use --accounts and --user"},
+		{Long: "constraints", Short: 'C', Argument: "features", Later: "use -o Constraints and choose from the output"},
+		{Long: "use-local-uid", Ignored: "jobs keep the names that their users had"},
 		{Long: "timelimit-min", Short: 'k', Argument: "time", Later: "use -o TimelimitRaw and choose from the output"},
 		{Long: "timelimit-max", Short: 'K', Argument: "time", Later: "use -o TimelimitRaw and choose from the output"},
 		{Long: "nnodes", Short: 'i', Argument: "min[-max]", Later: "use -o NNodes and choose from the output"},

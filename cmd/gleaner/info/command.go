@@ -64,8 +64,8 @@ func infoLater() []option.Option {
 	one := "this cluster is the only one; leave the option out"
 	return []option.Option{
 		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "federation", Later: one}, {Long: "local", Later: one},
+		{Long: "federation", Ignored: "this cluster is the only one"}, {Long: "local", Ignored: "this cluster is the only one"},
 		{Long: "future", Short: 'F', Later: "nodes appear when they register"},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
+		{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 	}
 }

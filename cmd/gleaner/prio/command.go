@@ -42,7 +42,7 @@ func prioOptions() []option.Option {
 		{Long: "user", Short: 'u', Argument: "user[,...]", Aliases: []string{"users"}, Help: "only jobs of these users, by name or number"},
 		{Long: "weights", Short: 'w', Help: "the weights of the factors, and no jobs"},
 		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "federation", Later: one}, {Long: "local", Later: one}, {Long: "sibling", Later: one},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
+		{Long: "federation", Ignored: "this cluster is the only one"}, {Long: "local", Ignored: "this cluster is the only one"}, {Long: "sibling", Ignored: "this cluster is the only one"},
+		{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 	}
 }

@@ -80,9 +80,9 @@ func queueLater() []option.Option {
 		{Long: "array-unique", Later: "use --array for one line a task"},
 		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one},
 		{Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "federation", Later: one}, {Long: "local", Later: one}, {Long: "sibling", Later: one},
+		{Long: "federation", Ignored: "this cluster is the only one"}, {Long: "local", Ignored: "this cluster is the only one"}, {Long: "sibling", Ignored: "this cluster is the only one"},
 		{Long: "only-job-state", Later: "use -o '%i %T'"},
 		{Long: "priority", Short: 'P', Later: "use -S -p,i -t PD for the order in which jobs are considered"},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
+		{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 	}
 }

@@ -33,6 +33,7 @@ func Command() *option.Command {
 			{Long: "tres", Short: 'T', Argument: "name[,...]", Default: "cpu", Help: "what is counted: cpu, mem, node, gres/gpu, gres/gpu:MODEL, or ALL"},
 			{Long: "all_clusters", Short: 'a', Ignored: "this cluster is the only one"},
 			{Long: "cluster", Short: 'M', Argument: "clusters", Ignored: "this cluster is the only one"},
+			{Long: "federation", Ignored: "this cluster is the only one"}, {Long: "local", Ignored: "this cluster is the only one"},
 			{Long: "quiet", Short: 'Q', Ignored: "there is nothing else to say"},
 			{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 		},

@@ -47,6 +47,6 @@ func shareOptions() []option.Option {
 		{Long: "users", Short: 'u', Argument: "user[,...]", Aliases: []string{"uid"}, Help: "only these users, by name or number"},
 		{Long: "Users", Short: 'U', Help: "only users, without the accounts above them"},
 		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
+		{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 	}
 }
