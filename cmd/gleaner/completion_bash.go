@@ -137,7 +137,7 @@ VALUES
 }
 
 _gleaner() {
-	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]##*/} first=1 words
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]##*/} first=1 words word
 	local command=${program#g}
 	COMPREPLY=()
 	if [[ $program == gleaner ]]; then
@@ -161,7 +161,12 @@ _gleaner() {
 	else
 		words=$(_gleaner_operands "$command" "${COMP_WORDS[*]:first:COMP_CWORD-first}")
 	fi
-	COMPREPLY=($(compgen -W "$words" -- "$current"))
+	# Not with compgen -W, which would carry out a command that a node has for the name of
+	# its GPUs; nor may such a name get onto the command line.
+	read -r -d '' -a words <<<"$words"
+	for word in "${words[@]}"; do
+		[[ $word == *[^[:alnum:]_.:/@%+=-]* || $word != "$current"* ]] || COMPREPLY+=("$word")
+	done
 	# A value follows at once.
 	[[ ${COMPREPLY[*]} != *[=:] ]] || compopt -o nospace 2>/dev/null
 }

@@ -25,6 +25,7 @@ var version = "unversioned"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	followZone(os.Getenv("TZ"))
 	streams := option.Streams{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ()}
 	status := dispatch(ctx, os.Args, streams)
 	stop()

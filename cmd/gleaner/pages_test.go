@@ -91,7 +91,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 	// Stand-ins for the commands that the script asks.
 	answers := `gqueue() { echo 101; echo 102; }; timeout() { shift; "$@"; }
-		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; *%G*) echo "gpu:a100:4,gpu:h200:2" ;; esac; }; `
+		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; *%G*) echo 'gpu:a100:4,gpu:h200:2,gpu:` + "`echo bad`" + `:1,gpu:$HOME:1' ;; esac; }; `
 	for _, c := range []struct {
 		words string // the last one is completed
 		want  []string
@@ -137,6 +137,8 @@ func TestBashCompletion(t *testing.T) {
 		{"gcontrol update NodeName = n1 ", []string{"State=", "Reason="}, "TimeLimit="},
 		{"gcontrol update NodeName = n1 State = DR", []string{"DRAIN"}, "n1"},
 		{"gsubmit --gres =", []string{"gpu:", "gpu:a100:"}, ""},
+		{"gsubmit --gres = gpu:b", nil, "gpu:bad:"},
+		{"gsubmit --gres =", nil, "gpu:$HOME:"},
 		{"gsubmit --gpus a", []string{"a100:"}, "gpu:"},
 		{"gcontrol show --det", []string{"--details"}, "show"},
 	} {

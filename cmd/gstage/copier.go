@@ -114,7 +114,7 @@ func (c *copier) copyHere(one spec.Staging) error {
 	var troubles []error
 	options := filecopy.Options{
 		Recursive: true, Umask: umask(), Progress: func(name string, done, size int64) { c.progress(nameIn(one.Source, name), done, size) },
-		Trouble: func(name, why string) {
+		Trouble: func(name, why string, _ bool) {
 			troubles = append(troubles, fmt.Errorf("%s: %s", nameIn(one.Source, name), why))
 		},
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -151,10 +152,10 @@ func resolve(view *state.View, target state.Target) []resolved {
 	return found
 }
 
+// within reports whether a task is in ranges, which are ascending and do not overlap.
 func within(ranges []state.TaskRange, task uint32) bool {
-	return slices.ContainsFunc(ranges, func(r state.TaskRange) bool {
-		return r.First <= task && task <= r.Last && (task-r.First)%max(r.Step, 1) == 0
-	})
+	at := sort.Search(len(ranges), func(i int) bool { return task <= ranges[i].Last })
+	return at < len(ranges) && ranges[at].First <= task && (task-ranges[at].First)%max(ranges[at].Step, 1) == 0
 }
 
 // maySignal fills in the answer for a job that cannot be signalled.

@@ -95,10 +95,25 @@ func (s *Controller) tendingOf(from *caller, request *pb.ContainerImagesRequest)
 	if len(request.GetImage()) > ref.MaxBytes {
 		return nil, invalid("the name of the image is longer than %d bytes", ref.MaxBytes)
 	}
-	if len(request.GetEnvironment()) > len(spec.RegistryVariables) {
-		return nil, invalid("more variables than say where credentials are")
+	if err := checkTendEnvironment(request.GetEnvironment()); err != nil {
+		return nil, err
 	}
 	return t, t.findNodes()
+}
+
+// checkTendEnvironment refuses variables that say something else than where credentials are,
+// and long ones: each node that is asked gets them.
+func checkTendEnvironment(variables []string) error {
+	if len(variables) > len(spec.RegistryVariables) {
+		return invalid("more variables than say where credentials are")
+	}
+	for _, variable := range variables {
+		name, _, _ := strings.Cut(variable, "=")
+		if !slices.Contains(spec.RegistryVariables, name) || len(variable) > spec.MaxPathBytes {
+			return invalid("variable %.64q does not say where credentials are, or is longer than %d bytes", name, spec.MaxPathBytes)
+		}
+	}
+	return nil
 }
 
 // findNodes finds the nodes that are meant.

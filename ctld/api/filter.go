@@ -36,6 +36,9 @@ type filter struct {
 
 // newFilter checks and prepares a filter. nil is the empty filter.
 func newFilter(message *pb.JobFilter) (*filter, error) {
+	if most := valuesOf(message); most > spec.MaxJobTargets {
+		return nil, invalid("%d values to choose jobs by in one request: at most %d", most, spec.MaxJobTargets)
+	}
 	f := &filter{
 		ids:   message.GetIds(),
 		users: setOf(message.GetUsers()), uids: setOf(message.GetUids()),
@@ -47,9 +50,6 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 	if len(message.ProtoReflect().GetUnknown()) > 0 {
 		// Without this check far more jobs would be chosen than were meant.
 		return nil, invalid("the request chooses jobs by something that this controller does not know yet: upgrade it, or leave the newest option out")
-	}
-	if len(f.ids) > spec.MaxJobTargets {
-		return nil, invalid("%d job ids in one request: at most %d", len(f.ids), spec.MaxJobTargets)
 	}
 	for _, id := range f.ids {
 		if id.GetJob() == 0 {
@@ -69,6 +69,12 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 		}
 	}
 	return f, nil
+}
+
+// valuesOf counts what a filter chooses by, of all kinds.
+func valuesOf(message *pb.JobFilter) int {
+	return len(message.GetIds()) + len(message.GetUsers()) + len(message.GetUids()) + len(message.GetPartitions()) + len(message.GetNames()) +
+		len(message.GetAccounts()) + len(message.GetStates()) + len(message.GetNodes()) + len(message.GetQos()) + len(message.GetReservations())
 }
 
 // nameIDs sorts ids by number, so that a job need not be compared with each.

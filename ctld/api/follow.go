@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -14,6 +15,9 @@ import (
 const (
 	maxFollowers        = 8192
 	maxFollowersPerUser = 1024
+	// What one chooses by is kept as long as it follows, and compared with each change.
+	maxFollowedValues = 1024
+	maxFollowedBytes  = 64 << 10
 )
 
 // followers counts followers by user.
@@ -52,6 +56,9 @@ func (s *Controller) Follow(request *pb.FollowRequest, stream pb.Controller_Foll
 	from, err := s.reader(stream.Context())
 	if err != nil {
 		return err
+	}
+	if values, bytes := valuesOf(request.GetFilter()), proto.Size(request.GetFilter()); values > maxFollowedValues || bytes > maxFollowedBytes {
+		return invalid("%d values of %d bytes to choose changes by: at most %d of %d bytes; follow with fewer, and choose from what comes", values, bytes, maxFollowedValues, maxFollowedBytes)
 	}
 	leave, err := s.followers.enter(from.uid)
 	if err != nil {

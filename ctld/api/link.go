@@ -59,6 +59,9 @@ func (s *NodeLink) Session(stream pb.NodeLink_SessionServer) error {
 	if err := s.mustBeNode(stream.Context(), register.GetNode()); err != nil {
 		return err
 	}
+	if err := checkWords(register.GetInventory()); err != nil {
+		return err
+	}
 	noteNode(stream.Context(), register.GetNode())
 	link, err := s.register(stream.Context(), register)
 	if err == nil {
@@ -77,6 +80,21 @@ func (s *NodeLink) Session(stream pb.NodeLink_SessionServer) error {
 	err = s.transmit(stream, link, received)
 	s.log.Info("node disconnected", "node", link.Node(), "cause", err)
 	return err
+}
+
+// checkWords refuses names that a node's own configuration would not take.
+func checkWords(inventory *pb.Inventory) error {
+	for _, device := range inventory.GetDevices() {
+		if model := device.GetModel(); model != "" && !spec.ValidWord(model) {
+			return invalid("model %.64q of GPU %.64q: give one word, such as a100", model, device.GetId())
+		}
+	}
+	for _, feature := range inventory.GetFeatures() {
+		if !spec.ValidWord(feature) {
+			return invalid("feature %.64q: a feature is made of letters, digits, '_', '.' and '-'", feature)
+		}
+	}
+	return nil
 }
 
 // register commits what the node says of itself, and begins its session. It is

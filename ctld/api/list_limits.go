@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -35,7 +36,9 @@ func (s *Controller) ListLimits(request *pb.ListLimitsRequest, stream pb.Control
 	may := s.sightOfUsers(from, view)
 	uses := view.LimitUses(time.Now().UnixMilli())
 	out := &limitSender{stream: stream, message: &pb.ListLimitsResponse{Cluster: view.Policy().ClusterName, Tres: uses.TRES(), Enforced: uses.Enforced()}}
-	wanted := func(kind pb.LimitRecord) bool { return len(request.GetKinds()) == 0 || setOf(request.GetKinds())[kind] }
+	wanted := func(kind pb.LimitRecord) bool {
+		return len(request.GetKinds()) == 0 || slices.Contains(request.GetKinds(), kind)
+	}
 	users, accounts, qos := setOf(request.GetUsers()), setOf(request.GetAccounts()), setOf(request.GetQos())
 	if wanted(pb.LimitRecord_LIMIT_RECORD_USERS) {
 		for user := range view.Users() {

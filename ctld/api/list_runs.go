@@ -220,10 +220,9 @@ func (f *filter) isNamed(job *pb.Job) bool {
 	if job.GetId().ArrayTask != nil {
 		return tasks[job.GetId().GetArrayTask()]
 	}
+	waiting := taskRanges(job.GetWaitingTasks().GetRanges())
 	for task := range tasks {
-		if slices.ContainsFunc(job.GetWaitingTasks().GetRanges(), func(r *pb.ArrayRange) bool {
-			return task >= r.GetFirst() && task <= r.GetLast() && (task-r.GetFirst())%max(r.GetStep(), 1) == 0
-		}) {
+		if within(waiting, task) {
 			return true
 		}
 	}

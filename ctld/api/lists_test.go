@@ -101,6 +101,38 @@ func TestFollowersIDs(t *testing.T) {
 	}
 }
 
+// TestFiltersAreBounded: what chooses jobs is kept for as long as its request lasts, and that
+// of those who follow for days.
+func TestFiltersAreBounded(t *testing.T) {
+	l := &ledger{t: t, state: machinesOf(t, 1)}
+	s := NewServer(l, l, Options{}).users
+	follow := func(filter *pb.JobFilter) error {
+		ctx, cancel := context.WithCancel(callerContext(1, "", "", ""))
+		cancel()
+		return s.Follow(&pb.FollowRequest{Filter: filter}, &sink[pb.Event, *pb.Event]{t: t, ctx: ctx})
+	}
+	for name, filter := range map[string]*pb.JobFilter{
+		"users": {Users: make([]string, spec.MaxJobTargets), Names: []string{"x"}},
+		"uids":  {Uids: make([]uint32, spec.MaxJobTargets+1)},
+		"nodes": {Nodes: make([]string, spec.MaxJobTargets+1)},
+	} {
+		if _, err := newFilter(filter); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, filter := range map[string]*pb.JobFilter{
+		"many": {Uids: make([]uint32, maxFollowedValues+1)},
+		"long": {Names: []string{strings.Repeat("x", maxFollowedBytes)}},
+	} {
+		if err := follow(filter); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("followed by %s: %v", name, err)
+		}
+	}
+	if err := follow(&pb.JobFilter{Uids: make([]uint32, maxFollowedValues)}); status.Code(err) == codes.InvalidArgument {
+		t.Error(err)
+	}
+}
+
 // TestFilterByQOS: a job without a QOS is one of normal, and what this program
 // does not know to choose by chooses nothing.
 func TestFilterByQOS(t *testing.T) {

@@ -246,7 +246,7 @@ func TestClockAndPlain(t *testing.T) {
 			t.Errorf("%d: %s, want %s", ms, got, want)
 		}
 	}
-	if got := plain("a\r\nBcc: b\xff\u2028"); got != "a  Bcc: b? " {
+	if got := plain("a\r\nBcc: b\xff\u2028\u202e日"); got != "a  Bcc: b?  日" {
 		t.Errorf("%q", got)
 	}
 }

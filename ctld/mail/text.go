@@ -171,7 +171,7 @@ func clock(ms int64) string {
 func plain(s string) string {
 	const longest = 256
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		if !unicode.IsPrint(r) { // breaks of lines too, and what turns the direction of writing
 			return ' '
 		}
 		return r

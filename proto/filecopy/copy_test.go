@@ -81,8 +81,13 @@ func TestOneFileAndItsNames(t *testing.T) {
 		{source, to + "/new/", "is no directory"}, {source, to + "/gone/", "make it first"}, {"/dev/null", to, "is not a file"},
 	} {
 		var why []string
-		sent, _, err := both(t, c.source, c.target, Options{Trouble: func(_, text string) { why = append(why, text) }}, whole)
-		if err != nil || sent.Files != 0 || sent.Troubles != 1 || len(why) == 0 || !strings.Contains(why[0], c.why) {
+		owned := 0 // one end says that it is its own trouble
+		sent, _, err := both(t, c.source, c.target, Options{Trouble: func(_, text string, ours bool) {
+			if why = append(why, text); ours {
+				owned++
+			}
+		}}, whole)
+		if err != nil || owned != 1 || sent.Files != 0 || sent.Troubles != 1 || len(why) == 0 || !strings.Contains(why[0], c.why) {
 			t.Errorf("%s to %s: %+v, %q, %v", c.source, c.target, sent, why, err)
 		}
 	}
@@ -150,7 +155,7 @@ func TestTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	troubles := map[string]string{}
-	options := Options{Recursive: true, Umask: 0o077, Trouble: func(path, why string) { troubles[path] = why }}
+	options := Options{Recursive: true, Umask: 0o077, Trouble: func(path, why string, ours bool) { troubles[path] = why }}
 	sent, _, err := both(t, filepath.Join(from, "t"), to, options, whole)
 	if err != nil || sent.Files != 5 || sent.Troubles != 2 || troubles["link"] == "" || troubles["b/pipe"] == "" {
 		t.Errorf("%+v, %q, %v", sent, troubles, err)

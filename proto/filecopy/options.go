@@ -13,8 +13,9 @@ type Options struct {
 	Umask fs.FileMode
 	// Progress hears how far a file is, whenever that changed; nil = nobody.
 	Progress func(path string, done, size int64)
-	// Trouble hears what is not copied, and why; nil = nobody. The rest is.
-	Trouble func(path, why string)
+	// Trouble hears what is not copied, why, and whether that is this end's trouble or the
+	// other's; nil = nobody. The rest is copied.
+	Trouble func(path, why string, ours bool)
 }
 
 // Summary counts what was copied.
@@ -31,10 +32,10 @@ func (o *Options) progress(path string, done, size int64) {
 	}
 }
 
-func (s *Summary) trouble(o *Options, path, why string) {
+func (s *Summary) trouble(o *Options, path, why string, ours bool) {
 	s.Troubles++
 	if o.Trouble != nil {
-		o.Trouble(path, why)
+		o.Trouble(path, why, ours)
 	}
 }
 

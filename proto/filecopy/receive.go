@@ -61,7 +61,7 @@ func (r *receiver) run() error {
 			if err != nil {
 				return err
 			}
-			r.sum.trouble(r.options, string(t.Path), t.Text)
+			r.sum.trouble(r.options, string(t.Path), t.Text, false)
 		case frameEntry:
 			var e entry
 			if err := decode(data, &e); err != nil {
@@ -128,7 +128,7 @@ func (r *receiver) take(e entry, broken error) error {
 
 func (r *receiver) refuse(path string, why error) error {
 	text := reason(why)
-	r.sum.trouble(r.options, path, text)
+	r.sum.trouble(r.options, path, text, true)
 	return r.sendJSON(frameTrouble, trouble{Path: []byte(path), Text: text[:min(len(text), maxText)]})
 }
 
@@ -307,7 +307,7 @@ func (r *receiver) fill(part *os.File, path string, sum hash.Hash, at, size int6
 			if err != nil {
 				return nil, err
 			}
-			r.sum.trouble(r.options, path, t.Text)
+			r.sum.trouble(r.options, path, t.Text, false)
 			return errSender, nil
 		default:
 			return failed, fmt.Errorf("%w: a frame %q in the middle of a file", ErrMalformed, kind)

@@ -60,7 +60,7 @@ func (s *sender) run() error {
 
 // cannot tells both sides why something is not copied.
 func (s *sender) cannot(path, why string) error {
-	s.sum.trouble(s.options, path, why)
+	s.sum.trouble(s.options, path, why, true)
 	return s.sendJSON(frameTrouble, trouble{Path: []byte(path), Text: why[:min(len(why), maxText)]})
 }
 
@@ -118,7 +118,7 @@ func (s *sender) directory(path string, mode fs.FileMode) (skipped bool, err err
 	}
 	refused, err := s.expect(frameDone, nil)
 	if refused != nil {
-		s.sum.trouble(s.options, path, refused.Text)
+		s.sum.trouble(s.options, path, refused.Text, false)
 	}
 	return refused != nil, err
 }
@@ -155,7 +155,7 @@ func (s *sender) file(path, name string) error {
 		return err
 	}
 	if refused != nil {
-		s.sum.trouble(s.options, path, refused.Text)
+		s.sum.trouble(s.options, path, refused.Text, false)
 		return nil
 	}
 	sum, offset := agreed(file, there, info.Size())
@@ -167,7 +167,7 @@ func (s *sender) file(path, name string) error {
 	}
 	refused, err = s.expect(frameDone, nil)
 	if refused != nil {
-		s.sum.trouble(s.options, path, refused.Text)
+		s.sum.trouble(s.options, path, refused.Text, false)
 		return nil
 	}
 	s.sum.Files++

@@ -76,8 +76,13 @@ func parseGPUs(s string, scope pb.GpuScope, refusal string) ([]*pb.GpuRequest, e
 	return []*pb.GpuRequest{{Scope: scope, Count: uint32(count), Model: model}}, nil
 }
 
-func validModel(s string) bool {
-	if s == "" || len(s) > MaxHostNameBytes || s[0] == '-' || s[0] == '.' {
+func validModel(s string) bool { return len(s) <= MaxHostNameBytes && ValidWord(s) }
+
+// ValidWord reports whether s is what a GPU or a feature of a node may be called: a word of
+// letters, digits, '_', '.' and '-' that begins with neither of the last two. Users' shells
+// and scripts read such words, and those who have a node choose them.
+func ValidWord(s string) bool {
+	if s == "" || s[0] == '-' || s[0] == '.' {
 		return false
 	}
 	for i := range len(s) {

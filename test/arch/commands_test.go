@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,4 +101,24 @@ func topNames(file *ast.File) []string {
 		}
 	}
 	return names
+}
+
+// TestInstallPageLinksEveryCommand: the guide that is typed without make names the commands
+// that make install links.
+func TestInstallPageLinksEveryCommand(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	_, list, found := strings.Cut(text("Makefile"), "\nCOMMANDS := ")
+	list, _, _ = strings.Cut(list, "\n")
+	page := text(filepath.Join("docs", "install.md"))
+	loops := strings.Count(page, "\nfor c in g")
+	if !found || loops == 0 || strings.Count(page, "\nfor c in "+list+"; do") != loops {
+		t.Errorf("docs/install.md: not each of its %d loops links %s", loops, list)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -194,18 +193,10 @@ func writeLine(out *bufio.Writer, columns []shown, values []string, style Style)
 
 // fit fills a value to its width, or cuts it there with a + as the last sign.
 func fit(value string, width int) string {
-	wide := max(width, -width)
-	length := utf8.RuneCountInString(value)
-	switch {
-	case wide == 0:
+	if width == 0 {
 		return value
-	case length > wide:
-		runes := []rune(value)
-		return string(runes[:wide-1]) + "+"
-	case width < 0:
-		return value + strings.Repeat(" ", wide-length)
 	}
-	return strings.Repeat(" ", wide-length) + value
+	return string(format.AppendCell(nil, value, width))
 }
 
 // rows are the lines of a table.

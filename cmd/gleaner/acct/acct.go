@@ -69,17 +69,23 @@ func runAcct(inv *option.Invocation) error {
 		debug.SetGCPercent(listGCPercent)
 	}
 	printer.Header()
+	found := false
 	err = past.Ask(inv, controllers, view, wanted.request, func(run *pb.PastRun) error {
 		wanted.addRunning(inv, controllers, run)
 		for _, one := range wanted.rows(run, view) {
 			printer.Line(&row{Row: one, view: view, unit: unit, window: wanted.window})
+			found = true
 		}
 		return nil
 	})
 	if err != nil {
 		return past.Failed(inv, err)
 	}
-	return printer.Flush()
+	if err := printer.Flush(); err != nil || found {
+		return err
+	}
+	wanted.tellStrangers(inv)
+	return nil
 }
 
 // newPrinter is the table that is wanted, and the unit of --units.

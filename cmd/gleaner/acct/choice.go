@@ -2,6 +2,7 @@ package acct
 
 import (
 	"fmt"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,6 +209,19 @@ func (c *choice) addUsers(inv *option.Invocation) {
 	if len(words) == 1 { // one number that has no name here
 		if uid, err := strconv.ParseUint(c.request.Filter.Users[0], 10, 32); err == nil {
 			c.request.Filter.Users, c.request.Filter.Uids = nil, []uint32{uint32(uid)}
+		}
+	}
+}
+
+// tellStrangers says which users and groups this machine does not know, after nothing was found.
+func (c *choice) tellStrangers(inv *option.Invocation) {
+	console.TellStrangers(inv, inv.List("user"))
+	for _, group := range c.groups {
+		if _, err := strconv.ParseUint(group, 10, 32); err == nil {
+			continue
+		}
+		if _, err := user.LookupGroup(group); err != nil {
+			fmt.Fprintf(inv.Stderr, "%s: error: Invalid group: %s\n", inv.Command.Program(), format.Printable(group))
 		}
 	}
 }

@@ -82,6 +82,8 @@ func later() []option.Option {
 		{Long: "env-vars", Later: "the environment of a job is not kept"},
 		{Long: "flags", Short: 'F', Argument: "flags", Later: "leave the option out"},
 		{Long: "associations", Short: 'x', Argument: "ids", Later: "use --accounts and --user"},
+		{Long: "constraints", Short: 'C', Argument: "features", Later: "use -o Constraints and choose from the output"},
+		{Long: "use-local-uid", Ignored: "jobs keep the names that their users had"},
 		{Long: "whole-hetjob", Argument: "yes|no", OptionalArgument: true, Help: "accepted and without effect: there are no heterogeneous jobs"},
 		{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
 	}, client.FederationOptions("federation", "local")...)

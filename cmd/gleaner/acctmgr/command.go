@@ -51,7 +51,7 @@ func Command() *option.Command {
 			{Long: "parsable2", Short: 'P', Help: "a | between the values"},
 			{Long: "quiet", Short: 'Q', Help: "no word about what went well"},
 			{Long: "readonly", Short: 'r', Help: "refuse to change anything"},
-			{Long: "verbose", Short: 'v', Later: "leave the option out"},
+			{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
 		},
 		Run: runAcctmgr,
 		Examples: []option.Example{

@@ -26,6 +26,8 @@ func Command() *option.Command {
 			{Long: optKillCommand, Short: 'K', Argument: "signal", OptionalArgument: true, Help: "send the command this signal, TERM if none is attached, when the allocation is over before it; a shell gets HUP without asking"},
 			{Long: optNoShell, Help: "run nothing, and leave as soon as the nodes are there: grun --jobid runs commands in the job, and gcancel ends it"},
 			{Long: jobspec.OptTestOnly, Later: "gsubmit --test-only says when a job would start"},
+			{Long: "x11", Argument: "all|first|last", OptionalArgument: true, Later: option.LeaveOut},
+			{Long: "wait-all-nodes", Argument: "0|1", Ignored: "the command starts when all nodes are ready"},
 			{Long: "bell", Ignored: "no bell rings"}, {Long: "no-bell", Ignored: "no bell rings"},
 			{Long: jobspec.OptQuiet, Short: 'Q', Help: "print nothing but errors"},
 			{Long: jobspec.OptVerbose, Short: 'v', Help: "accepted and without effect: what happens is said anyway"},

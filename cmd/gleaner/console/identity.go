@@ -2,10 +2,14 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/user"
+	"strconv"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/nameservice"
 )
 
@@ -25,4 +29,17 @@ func UserName(word string) (string, error) {
 		return "", user.UnknownUserError(word)
 	}
 	return found.Username, nil
+}
+
+// TellStrangers says which users this machine does not know, after nothing was found of them:
+// a name is most likely misspelled then. It is no error, as in squeue.
+func TellStrangers(inv *option.Invocation, words []string) {
+	for _, word := range words {
+		if _, err := strconv.ParseUint(word, 10, 32); err == nil {
+			continue
+		}
+		if _, err := UserName(word); err != nil {
+			fmt.Fprintf(inv.Stderr, "%s: error: Invalid user: %s\n", inv.Command.Program(), format.Printable(word))
+		}
+	}
 }

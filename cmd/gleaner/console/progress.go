@@ -35,8 +35,8 @@ func (p *Progress) Show(words string, arguments ...any) {
 		return
 	}
 	text := format.Printable(fmt.Sprintf(words, arguments...))
-	if width, _, err := term.GetSize(int(p.file.Fd())); err == nil && width > 0 && len(text) > width-12 {
-		text = text[:max(width-12, 0)]
+	if width, _, err := term.GetSize(int(p.file.Fd())); err == nil && width > 0 {
+		text = format.Cut(text, width-12)
 	}
 	fmt.Fprintf(p.file, "\r\x1b[K%s (%d s)", text, int(time.Since(p.began).Seconds()))
 	p.shown = true

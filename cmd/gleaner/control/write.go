@@ -1,9 +1,12 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
@@ -41,19 +44,29 @@ func controlWrite(c *controlRun, words []string) error {
 	if err != nil {
 		return err
 	}
-	name := "slurm-" + targets[0].String() + ".sh"
+	// Nobody typed the name without FILE: whoever has the directory may have put a link there.
+	name, links := "slurm-"+targets[0].String()+".sh", unix.O_NOFOLLOW
 	if len(words) == 3 {
-		name = words[2]
+		name, links = words[2], 0
 	}
 	if name == "-" {
 		_, err := c.inv.Stdout.Write(script)
 		return err
 	}
-	if err := os.WriteFile(name, script, 0o666); err != nil {
+	if err := writeScript(name, script, links); err != nil {
 		return c.inv.Fail("the script is not written: %w", err)
 	}
 	_, err = fmt.Fprintf(c.inv.Stdout, "batch script for job %s written to %s\n", targets[0], format.Printable(name))
 	return err
+}
+
+func writeScript(name string, data []byte, flags int) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|flags, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }
 
 // script is what a job was submitted with.

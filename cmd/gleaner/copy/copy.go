@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (c *copying) run(there place, word, here string) error {
 	stream, ended := c.begin(job, there.job, open)
 	options := filecopy.Options{
 		Recursive: c.inv.Given(optRecursive), Umask: fs.FileMode(umask), Progress: c.show,
-		Trouble: func(path, why string) { c.tell(there, path, why) },
+		Trouble: func(path, why string, ours bool) { c.tell(cmp.Or(path, nameOf(there, here, ours)), why) },
 	}
 	var sum filecopy.Summary
 	if word == step.CopySend {
@@ -130,13 +131,17 @@ func summary(sum filecopy.Summary) string {
 	return text
 }
 
-// tell says what is not copied.
-func (c *copying) tell(there place, path, why string) {
-	c.progress.Clear()
-	name := there.job + ":" + there.path
-	if path != "" {
-		name = path
+// nameOf is the operand whose trouble it is.
+func nameOf(there place, here string, ours bool) string {
+	if ours {
+		return here
 	}
+	return there.job + ":" + there.path
+}
+
+// tell says what is not copied.
+func (c *copying) tell(name, why string) {
+	c.progress.Clear()
 	fmt.Fprintf(c.inv.Stderr, "%s: %s: %s\n", c.inv.Command.Program(), format.Printable(name), format.Printable(why))
 }
 

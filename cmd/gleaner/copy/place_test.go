@@ -19,6 +19,14 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestWhoseTrouble: a file that cannot be read is named where it lies.
+func TestWhoseTrouble(t *testing.T) {
+	there := place{"12", "/tmp/"}
+	if ours, theirs := nameOf(there, "x", true), nameOf(there, "x", false); ours != "x" || theirs != "12:/tmp/" {
+		t.Errorf("%s and %s", ours, theirs)
+	}
+}
+
 // FuzzPlace: what is taken for a job's place names one job or several, and nothing is lost of
 // the path.
 func FuzzPlace(f *testing.F) {

@@ -50,6 +50,10 @@ func TestShort(t *testing.T) {
 		{"%n", "NAME\n", "a?[31m?\n", animal{name: "a\x1b[31m\n"}},
 		{"%2n", "NA\n", "äö\n", animal{name: "äöü"}},
 		{"%n", "NAME\n", "??\n", animal{name: "\xff\u202e"}},
+		{"%6n|", "NAME  |\n", "日本  |\n", animal{name: "日本"}},
+		{"%.6n|", "  NAME|\n", "  日本|\n", animal{name: "日本"}},
+		{"%3n|", "NAM|\n", "日 |\n", animal{name: "日本"}},
+		{"%4n|", "NAME|\n", "e\u0301x  |\n", animal{name: "e\u0301x"}},
 		{"%ALL", "NAME|LEGS|NOTES\n", "hen*|2|x\n", animal{name: "hen", star: true, legs: 2, notes: "x"}},
 	}
 	for _, c := range cases {
@@ -223,5 +227,21 @@ func BenchmarkRow(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		line = layout.Row(line[:0], row)
+	}
+}
+
+// TestCells: a cell has its width on a terminal, whatever is in it.
+func TestCells(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"hen", 5, "  hen"}, {"hen", -5, "hen  "}, {"chicken", 5, "chic+"}, {"日本語", 8, "  日本語"}, {"日本語", -8, "日本語  "},
+		{"日本語", 5, "日本+"}, {"日本語", 4, " 日+"}, {"日本語", -4, "日+ "}, {"e\u0301e\u0301", 3, " e\u0301e\u0301"}, {"\u200b日", 4, " ?日"}, {"😀", 3, " 😀"}, {"日", 1, "+"},
+	} {
+		if got := string(AppendCell(nil, c.text, c.width)); got != c.want {
+			t.Errorf("%q in %d: %q, want %q", c.text, c.width, got, c.want)
+		}
 	}
 }

@@ -1,11 +1,6 @@
 package format
 
-import (
-	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
+import "fmt"
 
 // Layout is a parsed format: the columns of one kind of output.
 type Layout[R any] struct {
@@ -16,7 +11,7 @@ type Layout[R any] struct {
 // column is one field with its shape.
 type column[R any] struct {
 	field  *Field[R]
-	width  int  // characters; 0 = as wide as the value
+	width  int  // columns of a terminal; 0 = as wide as the value
 	right  bool // blanks before the value
 	fit    bool // width comes from Fit
 	suffix string
@@ -38,9 +33,9 @@ func (l *Layout[R]) Fit(rows []R) {
 		if !c.fit {
 			continue
 		}
-		c.width = utf8.RuneCountInString(c.field.Header)
+		c.width = Columns(c.field.Header)
 		for _, row := range rows {
-			c.width = max(c.width, utf8.RuneCountInString(c.field.Text(row)))
+			c.width = max(c.width, Columns(c.field.Text(row)))
 		}
 		c.width = min(c.width, MaxWidth)
 	}
@@ -85,97 +80,19 @@ func (f *Field[R]) mark(row R) string {
 // cell appends one value, cut or filled to the column's width. A mark is at the
 // end of the value whether or not the value was cut.
 func (c *column[R]) cell(dst []byte, text, mark string, whole bool) []byte {
-	room := -1
+	room := Columns(text)
 	if c.width > 0 && !whole {
-		room = max(c.width-utf8.RuneCountInString(mark), 0)
+		room = min(room, max(c.width-Columns(mark), 0))
 	}
-	length := utf8.RuneCountInString(text)
-	if room >= 0 {
-		length = min(length, room)
-	}
-	blanks := c.width - length - utf8.RuneCountInString(mark)
+	text, used := cut(text, room)
+	blanks := c.width - used - Columns(mark)
 	if c.right {
 		dst = appendBlanks(dst, blanks)
 	}
-	dst = appendPrintable(dst, text, length)
+	dst = AppendPrintable(dst, text)
 	dst = append(dst, mark...)
 	if !c.right {
 		dst = appendBlanks(dst, blanks)
 	}
 	return append(dst, c.suffix...)
-}
-
-func appendBlanks(dst []byte, n int) []byte {
-	for ; n > 0; n-- {
-		dst = append(dst, ' ')
-	}
-	return dst
-}
-
-// appendPrintable appends the first n characters of text. Values come from
-// users; a name with an escape sequence in it must not reach a terminal, and
-// one with a newline must not look like two rows.
-func appendPrintable(dst []byte, text string, n int) []byte {
-	if isPlain(text) {
-		return append(dst, text[:min(n, len(text))]...)
-	}
-	for _, r := range text {
-		if n--; n < 0 {
-			break
-		}
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			r = '?'
-		}
-		dst = utf8.AppendRune(dst, r)
-	}
-	return dst
-}
-
-// isPlain reports whether text is all ASCII that can be printed, as nearly all is.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// AppendCell appends text as Printable has it, in a width: filled with blanks before it, or
-// after it if width is less than 0. What does not fit ends in a plus.
-func AppendCell(dst []byte, text string, width int) []byte {
-	wide, length := max(width, -width), utf8.RuneCountInString(text)
-	if length > wide {
-		return append(appendPrintable(dst, text, wide-1), '+')
-	}
-	if width > 0 {
-		dst = appendBlanks(dst, wide-length)
-	}
-	dst = appendPrintable(dst, text, length)
-	if width < 0 {
-		dst = appendBlanks(dst, wide-length)
-	}
-	return dst
-}
-
-// AppendPrintable appends text as Printable has it.
-func AppendPrintable(dst []byte, text string) []byte { return appendPrintable(dst, text, len(text)) }
-
-// Printable returns text with everything that a terminal might obey, or that
-// would break a line, replaced by a question mark.
-func Printable(text string) string {
-	if isPlain(text) {
-		return text
-	}
-	return string(appendPrintable(nil, text, len(text)))
-}
-
-// PrintableLines is Printable that keeps line breaks: for messages, which may
-// have several lines and quote what a stranger wrote.
-func PrintableLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }

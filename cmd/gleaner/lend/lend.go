@@ -3,6 +3,7 @@ package lend
 import (
 	"bufio"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // lendNodes is glend.
@@ -73,7 +75,7 @@ func ask(inv *option.Invocation, request *pb.SetLendingRequest) ([]*pb.Node, err
 		if err != nil {
 			return nil, client.LoadError(inv, client.LoadNodes, err)
 		}
-		return nodes, nil
+		return nodes, unknownNode(request.Names, nodes)
 	}
 	dry := request.DryRun
 	request.DryRun = dry || !sets(request)
@@ -85,6 +87,24 @@ func ask(inv *option.Invocation, request *pb.SetLendingRequest) ([]*pb.Node, err
 	return answer.GetNodes(), nil
 }
 
+// unknownNode refuses a list that names a node which is not there.
+func unknownNode(list string, nodes []*pb.Node) error {
+	names, err := spec.ParseHostList(list)
+	if err != nil {
+		return option.Fail(1, "Invalid node name specified: %w", err)
+	}
+	known := make(map[string]bool, len(nodes))
+	for _, node := range nodes {
+		known[node.GetName()] = true
+	}
+	for _, name := range names {
+		if !known[name] {
+			return option.Fail(1, "Lend error: Node %s not found", name)
+		}
+	}
+	return nil
+}
+
 // print prints the nodes with their terms.
 func print(inv *option.Invocation, shape show.JSONShape, nodes []*pb.Node, request *pb.SetLendingRequest) error {
 	show.SortNodes(nodes)
@@ -92,6 +112,9 @@ func print(inv *option.Invocation, shape show.JSONShape, nodes []*pb.Node, reque
 	view := show.NewView(inv.Getenv, now)
 	rows := make([]*show.LendingRow, 0, len(nodes))
 	for _, node := range nodes {
+		if request.FromDefault || slices.Contains(request.Settings, "time_zone") {
+			show.FollowHours(node, now)
+		}
 		rows = append(rows, show.LendingRowOf(node, view, now))
 	}
 	if shape != show.JSONNone {

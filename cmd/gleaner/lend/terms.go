@@ -56,6 +56,8 @@ func readTerms(inv *option.Invocation, request *pb.SetLendingRequest) error {
 		request.Settings = append(request.Settings, term.setting)
 	}
 	switch {
+	case inv.Given("time-zone") && inv.Text("time-zone") == "":
+		return inv.Fail("--time-zone: it is empty: name a zone, as Europe/Berlin, or UTC")
 	case inv.Given("time-zone"):
 		request.Lending.TimeZone = inv.Text("time-zone")
 	case inv.Given("hours"):
@@ -91,9 +93,11 @@ func readNotice(inv *option.Invocation, long string, terms *pb.Lending) error {
 }
 
 func readPercent(inv *option.Invocation, long string, terms *pb.Lending) error {
-	percent, err := strconv.ParseUint(strings.TrimSuffix(inv.Text(long), "%"), 10, 32)
-	if err != nil || percent > 100 {
-		return inv.Fail("--gpus=%s: type a share of each node's GPUs, from 0%% to 100%%", inv.Text(long))
+	// A number alone would be taken for one of GPUs by whoever types it.
+	number, signed := strings.CutSuffix(inv.Text(long), "%")
+	percent, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || percent > 100 || !signed && percent > 0 {
+		return inv.Fail("--gpus=%s: type a share of each node's GPUs, from 0%% to 100%%, with its sign as in 50%%", inv.Text(long))
 	}
 	terms.GpuPercent = uint32(percent)
 	return nil

@@ -74,6 +74,9 @@ func runPrio(inv *option.Invocation) error {
 	if len(choice.ids) == 1 && len(rows) == 0 && !choice.narrows() {
 		fmt.Fprintf(inv.Stderr, "Unable to find jobs matching user/id(s) specified\n%s: job %s is unknown, is not waiting, is held, waits for another job or for its begin time: gcontrol show job tells which\n", inv.Command.Program(), spec.FormatJobID(choice.ids[0]))
 	}
+	if len(rows) == 0 {
+		console.TellStrangers(inv, inv.List("user"))
+	}
 	slices.SortStableFunc(rows, less)
 	if shape != show.JSONNone {
 		records := make([]*prioRecord, len(rows))

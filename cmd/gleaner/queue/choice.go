@@ -23,8 +23,6 @@ type jobChoice struct {
 	// special: of the waiting jobs only those in the state SPECIAL_EXIT. never: no
 	// job at all, because none is ever in the states that are asked for.
 	special, never bool
-	// strangers are users that this machine does not know.
-	strangers []string
 	// users and uids are here, and not in the filter, when both were given:
 	// there, conditions of two kinds must both hold.
 	users []string
@@ -111,9 +109,6 @@ func (c *jobChoice) addUsers(inv *option.Invocation) {
 		if n, err := strconv.ParseUint(word, 10, 32); err == nil {
 			c.filter.Uids = append(c.filter.Uids, uint32(n))
 			continue
-		}
-		if _, err := console.UserName(word); err != nil {
-			c.strangers = append(c.strangers, word)
 		}
 		c.filter.Users = append(c.filter.Users, word)
 	}

@@ -165,9 +165,7 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 		if err := run.unknownNodes(ctx); err != nil {
 			return err
 		}
-		for _, name := range run.choice.strangers { // no error, as in squeue
-			fmt.Fprintf(run.inv.Stderr, "%s: error: Invalid user: %s\n", run.inv.Command.Program(), name)
-		}
+		console.TellStrangers(run.inv, run.inv.List("user"))
 		err = run.missing(ctx)
 	}
 	if err != nil {

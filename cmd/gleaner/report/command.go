@@ -36,6 +36,7 @@ func Command() *option.Command {
 			client.ClusterOption(),
 			{Long: "quiet", Short: 'Q', Help: "accepted and without effect"},
 			{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+			{Long: "federation", Ignored: "this cluster is the only one"}, {Long: "local", Ignored: "this cluster is the only one"},
 		},
 		Run: runReport,
 		Examples: []option.Example{

@@ -198,8 +198,13 @@ func parse(inv *option.Invocation, now time.Time) (*request, error) {
 		r.tres = inv.List("tres")
 	}
 	for i, word := range r.tres {
-		if strings.EqualFold(word, "all") {
+		switch lower := strings.ToLower(word); {
+		case lower == "all":
 			r.tres[i] = "ALL"
+		case slices.Contains([]string{"cpu", "mem", "node", "gres/gpu"}, lower):
+			r.tres[i] = lower
+		case !strings.HasPrefix(lower, "gres/gpu:"):
+			return nil, inv.Fail("TRES '%.64s' isn't valid: name some of cpu, mem, node, gres/gpu, gres/gpu:MODEL, or ALL", format.Printable(word))
 		}
 	}
 	if err := r.setUnit(inv); err != nil {

@@ -126,30 +126,33 @@ func stepOptions() []option.Option {
 	}, allocation.Options()...)
 }
 
-// runLater are the options of srun that are refused by name.
+// runLater are the options of srun that are refused by name, or change nothing here.
 func runLater() []option.Option {
 	later := func(short byte, long, argument, remedy string) option.Option {
 		return option.Option{Long: long, Short: short, Argument: argument, Later: remedy}
 	}
+	harmless := func(short byte, long, argument, why string) option.Option {
+		return option.Option{Long: long, Short: short, Argument: argument, Ignored: why}
+	}
 	return []option.Option{
 		later(0, "accel-bind", "options", gpusOfTheJob),
-		later(0, "bcast-exclude", "paths", "copy the program to a shared directory"),
-		{Long: "compress", Argument: "type", OptionalArgument: true, Later: option.LeaveOut},
+		harmless(0, "bcast-exclude", "paths", "--bcast copies the program and no libraries"),
+		{Long: "compress", Argument: "type", OptionalArgument: true, Ignored: "what --bcast copies is not compressed"},
 		later(0, "epilog", "program", "run it after grun"),
 		later(0, "het-group", "numbers", option.LeaveOut),
 		later('H', jobspec.OptHold, "", ofTheJob),
-		later(0, "msg-timeout", "seconds", option.LeaveOut),
+		harmless(0, "msg-timeout", "seconds", "nodes have the time that they need to answer"),
 		later('Z', "no-allocate", "", option.LeaveOut),
 		later('E', "preserve-env", "", option.LeaveOut),
 		later(0, "prolog", "program", "run it before grun"),
 		later(0, "quit-on-interrupt", "", option.LeaveOut+"; two interrupts within a second kill the tasks"),
 		later('r', "relative", "n", "name the nodes with --nodelist"),
 		{Long: "send-libs", Argument: "yes|no", OptionalArgument: true, Later: option.LeaveOut},
-		later(0, "slurmd-debug", "level", option.LeaveOut),
+		harmless(0, "slurmd-debug", "level", "--verbose says where the tasks are"),
 		later(0, "task-epilog", "program", "let the tasks start a script that runs it"),
 		later(0, "task-prolog", "program", "let the tasks start a script that runs it"),
 		later(0, "test-only", "", "gsubmit --test-only says when a job would start"),
-		later('T', "threads", "count", option.LeaveOut),
+		harmless('T', "threads", "count", "tasks start on all nodes at once"),
 		{Long: "x11", Argument: "all|first|last", OptionalArgument: true, Later: option.LeaveOut},
 	}
 }

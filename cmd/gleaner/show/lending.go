@@ -3,6 +3,7 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // a user's machine may have no zones of its own
@@ -45,6 +46,30 @@ func LendingRowOf(node *pb.Node, view *View, now time.Time) *LendingRow {
 	lent, untilMS := lentNow(node, row.Terms, now)
 	row.lent, row.until = lent, view.Stamp(untilMS, "-")
 	return row
+}
+
+// FollowHours shows a node as it is when the controllers have followed hours that were just
+// set, which takes them a moment.
+func FollowHours(node *pb.Node, now time.Time) {
+	if slices.ContainsFunc(node.GetReclaim().GetHolds(), func(hold *pb.ReclaimHold) bool {
+		return hold.GetTrigger() != pb.ReclaimTrigger_RECLAIM_TRIGGER_HOURS
+	}) {
+		return
+	}
+	week, err := spec.ParseWeek(node.GetLending().GetHours())
+	zone, zoneErr := time.LoadLocation(node.GetLending().GetTimeZone())
+	if node.GetLending() == nil || err != nil || zoneErr != nil {
+		node.Reclaim = nil // it has no terms, and so no hours
+		return
+	}
+	open, changes := week.At(now, zone)
+	node.Reclaim = nil
+	if !open {
+		node.Reclaim = &pb.Reclaim{}
+		if !changes.IsZero() {
+			node.Reclaim.UntilMs = changes.UnixMilli()
+		}
+	}
 }
 
 // lentNow says whether a node is lent, and until when that is so; 0 = nobody knows.
