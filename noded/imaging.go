@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
 
 const (
@@ -284,7 +286,7 @@ func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.Tunn
 		cancel()
 		connection.Close()
 	}
-	tunnel, err := pb.NewNodeLinkClient(connection).Tunnel(ctx)
+	tunnel, err := pb.NewNodeLinkClient(connection).Tunnel(ctx, grpc.ForceCodecV2(passon.Codec{}))
 	if err == nil {
 		err = tunnel.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: open}})
 	}

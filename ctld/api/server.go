@@ -28,6 +28,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -221,6 +222,7 @@ func (s *Server) LinkGRPC() *grpc.Server {
 func (s *Server) serverWith(creds credentials.TransportCredentials, streams uint32, interceptors ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(interceptors,
 		grpc.Creds(creds),
+		grpc.ForceServerCodecV2(passon.Codec{}),
 		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(streams),
