@@ -6,10 +6,12 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/gleaner-hpc/gleaner/ctld/session"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
@@ -25,11 +27,13 @@ func (j *joining) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	if err != nil {
 		return err
 	}
-	name := first.GetOpen().GetChannel()
-	if c, found := j.tunnels.join("c", channel{}.alloc, "", ""); name != "" && found {
-		c.second <- stream
-		<-c.over
-		return nil
+	for first.GetOpen().GetChannel() != "" {
+		if c, found := j.tunnels.join("c", session.Alloc{}, "", ""); found {
+			c.second <- stream
+			<-c.over
+			return nil
+		}
+		time.Sleep(time.Millisecond) // until the other end is there
 	}
 	c := &channel{second: make(chan tunnelStream, 1), over: make(chan struct{})}
 	return j.tunnels.joined(stream, "c", c, func() {})
