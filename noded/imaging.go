@@ -247,8 +247,14 @@ func (a *agent) serveImage(ctx context.Context, controller string, order *pb.Sen
 	}
 	// The controller knows by whom this job's images may be had, and the digest
 	// says nothing of the job. One that is not there is told by Serve.
-	if m, err := s.Manifest(ctx, digest); err == nil && m.Job != order.Image.GetAlloc().GetJob() {
-		return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, m.Job, order.Image.GetAlloc().GetJob())
+	about, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range about {
+		if about[i].Digest == digest && about[i].Job != order.Image.GetAlloc().GetJob() {
+			return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, about[i].Job, order.Image.GetAlloc().GetJob())
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
