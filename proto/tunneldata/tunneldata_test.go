@@ -60,6 +60,9 @@ func TestData(t *testing.T) {
 	half := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_HalfClose{HalfClose: true}})
 	for _, size := range []int{1, 3, 4096, 1 << 20} {
 		for _, n := range []int{0, 1, 63, 64, 8191, 8192, 128 << 10} {
+			if 2*n/size > 1<<15 {
+				continue // so many pieces say nothing more
+			}
 			if !check(t, data(n), size) {
 				t.Errorf("%d bytes are no data", 2*n)
 			}
