@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // ManifestVersion is the only one that is read.
@@ -201,20 +200,25 @@ func DecodeManifest(data []byte, want Digest) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: its SHA-256 is %s, not %s", ErrManifest, got, want)
 	}
 	m := new(Manifest)
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(m); err != nil {
+	if err := json.Unmarshal(data, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows it", ErrManifest)
 	}
 	again, _, err := m.Encode()
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(again, data) {
-		return nil, fmt.Errorf("%w: it is not written as this program writes it", ErrManifest)
+	if !bytes.Equal(again, data) { // an unknown field is not in it
+		return nil, fmt.Errorf("%w: %w", ErrManifest, whyOther(data))
 	}
 	return m, nil
+}
+
+// whyOther says what of a manifest would be written otherwise.
+func whyOther(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(new(Manifest)); err != nil {
+		return err
+	}
+	return errors.New("it is not written as this program writes it")
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
@@ -34,7 +35,7 @@ func startController(t *testing.T, socket string) *fakeController {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &fakeController{t: t, server: grpc.NewServer(), sessions: make(chan *fakeSession, 16), tunnels: make(chan *fakeTunnel, 16)}
+	c := &fakeController{t: t, server: grpc.NewServer(grpc.ForceServerCodecV2(passon.Codec{})), sessions: make(chan *fakeSession, 16), tunnels: make(chan *fakeTunnel, 16)}
 	pb.RegisterNodeLinkServer(c.server, c)
 	go c.server.Serve(listener)
 	t.Cleanup(c.server.Stop)

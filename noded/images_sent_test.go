@@ -17,7 +17,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/images/direct"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
+	"github.com/gleaner-hpc/gleaner/proto/tunneldata"
 )
 
 // Tunnel is the controller's end, at which the test plays the other node.
@@ -139,10 +141,12 @@ type counted struct {
 	bytes *atomic.Int64
 }
 
-func (c counted) Recv() (*pb.TunnelMessage, error) {
-	m, err := c.Tunnel.Recv()
-	c.bytes.Add(int64(len(m.GetData())))
-	return m, err
+func (c counted) RecvMsg(message any) error {
+	err := c.Tunnel.RecvMsg(message)
+	if n, is := tunneldata.Of(message.(*passon.Message)); err == nil && is {
+		c.bytes.Add(int64(n))
+	}
+	return err
 }
 
 // end is the controller's end of the next tunnel, as a stream.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
 
 const (
@@ -245,8 +247,14 @@ func (a *agent) serveImage(ctx context.Context, controller string, order *pb.Sen
 	}
 	// The controller knows by whom this job's images may be had, and the digest
 	// says nothing of the job. One that is not there is told by Serve.
-	if m, err := s.Manifest(ctx, digest); err == nil && m.Job != order.Image.GetAlloc().GetJob() {
-		return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, m.Job, order.Image.GetAlloc().GetJob())
+	about, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range about {
+		if about[i].Digest == digest && about[i].Job != order.Image.GetAlloc().GetJob() {
+			return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, about[i].Job, order.Image.GetAlloc().GetJob())
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -284,7 +292,7 @@ func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.Tunn
 		cancel()
 		connection.Close()
 	}
-	tunnel, err := pb.NewNodeLinkClient(connection).Tunnel(ctx)
+	tunnel, err := pb.NewNodeLinkClient(connection).Tunnel(ctx, grpc.ForceCodecV2(passon.Codec{}))
 	if err == nil {
 		err = tunnel.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: open}})
 	}

@@ -21,7 +21,7 @@ var manifestDecoder = sync.OnceValue(func() *zstd.Decoder {
 })
 
 var manifestEncoder = sync.OnceValue(func() *zstd.Encoder {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)) // sums do not get smaller
 	if err != nil {
 		panic(err) // the options are constants
 	}

@@ -52,6 +52,8 @@ type Directory struct {
 
 	mu    sync.Mutex
 	names map[checkpoint.Digest]string // of images, as seen last
+
+	decoded decoded
 }
 
 // OpenDirectory opens a store, and makes it if there is nothing at the path,

@@ -26,7 +26,8 @@ func (d *Directory) Manifest(ctx context.Context, image checkpoint.Digest) (*che
 	})
 }
 
-// readManifest answers the manifest of the image in a directory, and its bytes.
+// readManifest answers the manifest of the image in a directory, and its bytes as they are
+// stored.
 func (d *Directory) readManifest(name string, image checkpoint.Digest) (*checkpoint.Manifest, []byte, error) {
 	name = path.Join(name, manifestName)
 	damaged := func(err error) error {
@@ -60,6 +61,9 @@ func (d *Directory) readManifest(name string, image checkpoint.Digest) (*checkpo
 	if bytes.HasPrefix(data, []byte(sealMagic)) {
 		return nil, nil, fmt.Errorf("%w: this node's configuration names none: name the file of keys that the others have", ErrKey)
 	}
+	if m := d.decoded.of(image, data); m != nil {
+		return m, data, nil
+	}
 	encoded, err := expandManifest(data)
 	if err != nil {
 		return nil, nil, damaged(err)
@@ -68,7 +72,8 @@ func (d *Directory) readManifest(name string, image checkpoint.Digest) (*checkpo
 	if err != nil {
 		return nil, nil, damaged(err)
 	}
-	return m, encoded, nil
+	d.decoded.keep(image, data, m)
+	return m, data, nil
 }
 
 // Open implements Reader.
@@ -135,7 +140,7 @@ type directoryImage struct {
 	name     string // its directory
 	digest   checkpoint.Digest
 	manifest *checkpoint.Manifest
-	encoded  []byte
+	packed   []byte
 	packs    []*pack
 	places   map[checkpoint.Digest]place
 	buffers  [][]byte // to read into
@@ -149,11 +154,11 @@ type place struct {
 }
 
 func (d *Directory) open(ctx context.Context, name string, digest checkpoint.Digest) (_ *directoryImage, err error) {
-	m, encoded, err := d.readManifest(name, digest)
+	m, packed, err := d.readManifest(name, digest)
 	if err != nil {
 		return nil, err
 	}
-	image := &directoryImage{d: d, name: name, digest: digest, manifest: m, encoded: encoded, places: map[checkpoint.Digest]place{}}
+	image := &directoryImage{d: d, name: name, digest: digest, manifest: m, packed: packed, places: map[checkpoint.Digest]place{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, image.Close())
@@ -219,7 +224,7 @@ func (i *directoryImage) complete() error {
 }
 
 func (i *directoryImage) Manifest() *checkpoint.Manifest { return i.manifest }
-func (i *directoryImage) Encoded() []byte                { return i.encoded }
+func (i *directoryImage) Packed() []byte                 { return i.packed }
 
 // File implements Image.
 func (i *directoryImage) File(ref Ref) string {

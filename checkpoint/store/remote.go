@@ -69,14 +69,14 @@ type remoteImage struct {
 	remote   *Remote
 	digest   checkpoint.Digest
 	manifest *checkpoint.Manifest // nil before the first stream
-	encoded  []byte
+	packed   []byte
 
 	conn *watched // nil = none
 	in   *bufio.Reader
 }
 
 func (i *remoteImage) Manifest() *checkpoint.Manifest { return i.manifest }
-func (i *remoteImage) Encoded() []byte                { return i.encoded }
+func (i *remoteImage) Packed() []byte                 { return i.packed }
 func (i *remoteImage) File(Ref) string                { return "" }
 
 // Feed implements Image.
@@ -162,7 +162,7 @@ func (i *remoteImage) connect(ctx context.Context) error {
 	if err != nil {
 		return mine{&Damage{Image: i.digest, Chunk: -1, What: "the manifest that the other node sent: " + err.Error()}}
 	}
-	i.manifest, i.encoded = m, encoded
+	i.manifest, i.packed = m, data
 	return nil
 }
 

@@ -49,7 +49,7 @@ func serve(ctx context.Context, conn io.ReadWriter, from Reader, image checkpoin
 		return refuse(out, err)
 	}
 	defer opened.Close()
-	if err := writeFrame(out, frameManifest, compressManifest(opened.Encoded())); err != nil {
+	if err := writeFrame(out, frameManifest, opened.Packed()); err != nil {
 		return err
 	}
 	for {

@@ -83,8 +83,9 @@ const (
 // Image is an image that is being read, by one goroutine at a time.
 type Image interface {
 	Manifest() *checkpoint.Manifest
-	// Encoded answers the bytes whose SHA-256 is the image's digest.
-	Encoded() []byte
+	// Packed answers the manifest as it is stored and sent: a zstd frame of the bytes whose
+	// SHA-256 is the image's digest.
+	Packed() []byte
 	// Chunks reads chunks that are no holes and calls each with one after the
 	// other, as they are stored, until each answers an error, which it returns: a
 	// chunk's own bytes where these are as many as it has, otherwise a zstd frame

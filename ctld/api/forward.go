@@ -18,6 +18,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
 
 // metadataAnswered is in the trailer of what another controller answered: an
@@ -96,7 +97,7 @@ func (s *core) call(ctx context.Context, way *way, method string, request any) (
 		return nil, err
 	}
 	defer cancel()
-	_, output, err := shapesOf(method)
+	output, err := shapeOf(method)
 	if err != nil {
 		return nil, err
 	}
@@ -171,21 +172,17 @@ func (s *core) forwardStream(server any, stream grpc.ServerStream, info *grpc.St
 		return err
 	}
 	defer cancel()
-	input, output, err := shapesOf(info.FullMethod)
-	if err != nil {
-		return err
-	}
 	about := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
-	onward, err := way.conn.NewStream(ctx, about, info.FullMethod)
+	onward, err := way.conn.NewStream(ctx, about, info.FullMethod, grpc.ForceCodecV2(passon.Codec{}))
 	if err != nil {
 		return s.passedBack(err, nil, way)
 	}
 	go func() {
-		if err := carryUp(stream, onward, input, info.IsClientStream); err != nil {
+		if err := carryUp(stream, onward, info.IsClientStream); err != nil {
 			cancel()
 		}
 	}()
-	err = carryDown(stream, onward, output)
+	err = carryDown(stream, onward)
 	trailer := onward.Trailer()
 	if err != nil {
 		return s.passedBack(err, trailer, way)
@@ -195,9 +192,9 @@ func (s *core) forwardStream(server any, stream grpc.ServerStream, info *grpc.St
 
 // carryUp passes on what the client sends, up to its half close. An error is
 // the client's; carryDown gets the leader's.
-func carryUp(stream grpc.ServerStream, onward grpc.ClientStream, shape protoreflect.MessageType, many bool) error {
+func carryUp(stream grpc.ServerStream, onward grpc.ClientStream, many bool) error {
 	for {
-		message := shape.New().Interface()
+		message := new(passon.Message)
 		err := stream.RecvMsg(message)
 		if errors.Is(err, io.EOF) {
 			break
@@ -217,9 +214,9 @@ func carryUp(stream grpc.ServerStream, onward grpc.ClientStream, shape protorefl
 }
 
 // carryDown passes on what the leader sends, to its end.
-func carryDown(stream grpc.ServerStream, onward grpc.ClientStream, shape protoreflect.MessageType) error {
+func carryDown(stream grpc.ServerStream, onward grpc.ClientStream) error {
 	for {
-		message := shape.New().Interface()
+		message := new(passon.Message)
 		err := onward.RecvMsg(message)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -233,28 +230,25 @@ func carryDown(stream grpc.ServerStream, onward grpc.ClientStream, shape protore
 	}
 }
 
-// shapes are the messages of each method.
+// shapes are what each method answers.
 var shapes sync.Map
 
-type shape struct{ input, output protoreflect.MessageType }
-
-func shapesOf(method string) (input, output protoreflect.MessageType, err error) {
+func shapeOf(method string) (protoreflect.MessageType, error) {
 	if known, found := shapes.Load(method); found {
-		return known.(shape).input, known.(shape).output, nil
+		return known.(protoreflect.MessageType), nil
 	}
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	about, ok := found.(protoreflect.MethodDescriptor)
 	if err != nil || !ok {
-		return nil, nil, status.Errorf(codes.Unimplemented, "%s is not known to this controller", method)
+		return nil, status.Errorf(codes.Unimplemented, "%s is not known to this controller", method)
 	}
-	input, inputErr := protoregistry.GlobalTypes.FindMessageByName(about.Input().FullName())
-	output, outputErr := protoregistry.GlobalTypes.FindMessageByName(about.Output().FullName())
-	if err := errors.Join(inputErr, outputErr); err != nil {
-		return nil, nil, status.Errorf(codes.Internal, "%s: %v", method, err)
+	output, err := protoregistry.GlobalTypes.FindMessageByName(about.Output().FullName())
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "%s: %v", method, err)
 	}
-	shapes.Store(method, shape{input, output})
-	return input, output, nil
+	shapes.Store(method, output)
+	return output, nil
 }
 
 // answeredUnary marks the answers of this controller to another one.

@@ -9,12 +9,15 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // spoken is a stream whose other end says what the input holds, and then ends
@@ -53,6 +56,25 @@ func (s *spoken[In, Out, PI, PO]) Recv() (*In, error) {
 		return nil, status.Error(codes.InvalidArgument, "no message")
 	}
 	return (*In)(message), nil
+}
+
+// RecvMsg and SendMsg are for who does not look into messages.
+func (s *spoken[In, Out, PI, PO]) RecvMsg(message any) error {
+	if len(s.messages) == 0 {
+		return io.EOF
+	}
+	data := s.messages[0]
+	s.messages = s.messages[1:]
+	return passon.Codec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, message)
+}
+
+func (s *spoken[In, Out, PI, PO]) SendMsg(message any) error {
+	data, err := passon.Codec{}.Marshal(message)
+	if err != nil || data.Len() > spec.MaxMessageBytes {
+		s.t.Fatalf("a message of %d bytes: %v", data.Len(), err)
+	}
+	data.Free()
+	return nil
 }
 
 type nodeStream = spoken[pb.NodeMessage, pb.ControllerMessage, *pb.NodeMessage, *pb.ControllerMessage]

@@ -3,12 +3,12 @@ package api
 import (
 	"fmt"
 
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
 
 // A message has a bound in bytes, and one more: two bytes can name a message within
@@ -24,25 +24,28 @@ const (
 	maxDepth = 32
 )
 
-// partsCodec is gRPC's own codec that counts the parts of a large message before it
-// makes them.
-type partsCodec struct{ encoding.CodecV2 }
+// partsCodec is the codec of servers: it counts the parts of a large message before it
+// makes them. A message that is passed on is not taken apart.
+type partsCodec struct{ passon.Codec }
 
-func newPartsCodec() partsCodec { return partsCodec{encoding.GetCodecV2(proto.Name)} }
-
-// Unmarshal is that of gRPC's codec.
+// Unmarshal implements encoding.CodecV2.
 func (c partsCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	message, ok := v.(protobuf.Message)
 	if !ok || data.Len() <= manyBytes {
-		return c.CodecV2.Unmarshal(data, v)
+		return c.Codec.Unmarshal(data, v)
 	}
 	bytes := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer bytes.Free()
+	return unmarshal(bytes.ReadOnlyData(), message)
+}
+
+// unmarshal makes a message, unless it has too many parts.
+func unmarshal(data []byte, message protobuf.Message) error {
 	left := maxParts
-	if !countParts(bytes.ReadOnlyData(), message.ProtoReflect().Descriptor(), maxDepth, &left) {
+	if !countParts(data, message.ProtoReflect().Descriptor(), maxDepth, &left) {
 		return fmt.Errorf("it holds more than %d texts and messages: ask for less at once", maxParts)
 	}
-	return protobuf.Unmarshal(bytes.ReadOnlyData(), message)
+	return protobuf.Unmarshal(data, message)
 }
 
 // countParts takes the parts of a message from what is left, and reports whether that was

@@ -17,7 +17,7 @@ import (
 // refused before they are made. All that a request may name is read.
 func TestPartsOfMessages(t *testing.T) {
 	read := func(data []byte, into proto.Message) error {
-		return newPartsCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data[:len(data)/2]), mem.SliceBuffer(data[len(data)/2:])}, into)
+		return partsCodec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data[:len(data)/2]), mem.SliceBuffer(data[len(data)/2:])}, into)
 	}
 	within := func(field protowire.Number, data []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), data)

@@ -221,7 +221,7 @@ func (s *Server) LinkGRPC() *grpc.Server {
 func (s *Server) serverWith(creds credentials.TransportCredentials, streams uint32, interceptors ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(interceptors,
 		grpc.Creds(creds),
-		grpc.ForceServerCodecV2(newPartsCodec()),
+		grpc.ForceServerCodecV2(partsCodec{}),
 		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(streams),

@@ -5,14 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -25,15 +23,13 @@ const (
 	joinLimit        = 10 * time.Second
 	maxTunnels       = 8192 // each is two streams and two goroutines
 	maxTunnelsPerJob = 2048 // a step on every node of a large job
-	maxTunnelBytes   = 256 << 10
-	maxTunnelHead    = 1 << 10 // what a message has beside its bytes
-	maxLineBytes     = 64      // of a line's name, which is a UUID
+	maxLineBytes     = 64   // of a line's name, which is a UUID
 )
 
 // tunnelStream is either end.
 type tunnelStream interface {
-	Send(*pb.TunnelMessage) error
-	Recv() (*pb.TunnelMessage, error)
+	SendMsg(message any) error
+	RecvMsg(message any) error
 	Context() context.Context
 }
 
@@ -298,30 +294,4 @@ func pipe(a, b tunnelStream, stop <-chan struct{}) error {
 		}
 	}
 	return nil
-}
-
-// carry passes what one end sends on to the other, up to and including its half
-// close. The end of a stream is one too.
-func carry(to, from tunnelStream) error {
-	for {
-		message, err := from.Recv()
-		if errors.Is(err, io.EOF) {
-			return to.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_HalfClose{HalfClose: true}})
-		}
-		if err != nil {
-			return err
-		}
-		if message.GetOpen() != nil || message.GetAttach() != nil || message.GetAttached() != nil {
-			return invalid("a tunnel is opened once")
-		}
-		if size := max(len(message.GetData()), proto.Size(message)-maxTunnelHead); size > maxTunnelBytes {
-			return invalid("a tunnel's message of %d bytes: at most %d", size, maxTunnelBytes)
-		}
-		if err := to.Send(message); err != nil {
-			return err
-		}
-		if message.GetHalfClose() {
-			return nil
-		}
-	}
 }

@@ -6,10 +6,12 @@ import (
 	"io"
 	"testing"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
@@ -28,6 +30,17 @@ func (s *scripted) Recv() (*pb.TunnelMessage, error) {
 		}
 	}
 	return nil, io.EOF
+}
+
+func (s *scripted) RecvMsg(into any) error {
+	for len(s.messages) > 0 {
+		raw := s.messages[0]
+		s.messages = s.messages[1:]
+		if proto.Unmarshal(raw, new(pb.TunnelMessage)) == nil {
+			return passon.Codec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, into)
+		}
+	}
+	return io.EOF
 }
 
 // FuzzStream: whatever the other end of a tunnel sends, what is read is the data

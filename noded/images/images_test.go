@@ -36,6 +36,7 @@ type nowhere struct{}
 
 func (nowhere) Send(*pb.TunnelMessage) error     { return nil }
 func (nowhere) Recv() (*pb.TunnelMessage, error) { return nil, io.EOF }
+func (nowhere) RecvMsg(any) error                { return io.EOF }
 func (nowhere) CloseSend() error                 { return nil }
 
 func TestStores(t *testing.T) {

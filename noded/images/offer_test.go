@@ -12,6 +12,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/images/direct"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
 
 // end is one end of a tunnel in memory.
@@ -47,6 +48,19 @@ func (e *end) Recv() (*pb.TunnelMessage, error) {
 	case <-e.ctx.Done():
 		return nil, e.ctx.Err()
 	}
+}
+
+func (e *end) RecvMsg(into any) error {
+	m, err := e.Recv()
+	if err != nil {
+		return err
+	}
+	data, err := passon.Codec{}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	defer data.Free()
+	return passon.Codec{}.Unmarshal(data, into)
 }
 
 // bed is a node that has an image, and one that wants it.

@@ -3,11 +3,17 @@ package images
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
+	"github.com/gleaner-hpc/gleaner/proto/tunneldata"
 )
 
 // messageBytes is how much of an image goes into one message of a tunnel: as much as may
@@ -18,6 +24,8 @@ const messageBytes = 256 << 10
 type Tunnel interface {
 	Send(*pb.TunnelMessage) error
 	Recv() (*pb.TunnelMessage, error)
+	// RecvMsg takes a *passon.Message: the stream has passon.Codec.
+	RecvMsg(message any) error
 	CloseSend() error
 }
 
@@ -25,7 +33,7 @@ type Tunnel interface {
 // Writes go no faster than the pace allows; nil = as fast
 // as possible.
 func Stream(ctx context.Context, tunnel Tunnel, pace *Pace, close func()) io.ReadWriteCloser {
-	return &stream{ctx: ctx, tunnel: tunnel, pace: pace, close: sync.OnceFunc(close)}
+	return &stream{ctx: ctx, tunnel: tunnel, pace: pace, close: sync.OnceFunc(close), unread: new(mem.Reader)}
 }
 
 type stream struct {
@@ -35,7 +43,7 @@ type stream struct {
 	close  func()
 
 	reading sync.Mutex
-	unread  []byte
+	unread  *mem.Reader
 	ended   bool
 	writing sync.Mutex
 }
@@ -44,20 +52,25 @@ type stream struct {
 func (s *stream) Read(into []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	for len(s.unread) == 0 {
+	for s.unread.Remaining() == 0 {
 		if s.ended {
 			return 0, io.EOF
 		}
-		message, err := s.tunnel.Recv()
-		if err != nil {
+		raw := new(passon.Message)
+		if err := s.tunnel.RecvMsg(raw); err != nil {
 			return 0, err // io.EOF: the other end has closed
 		}
-		s.unread = message.GetData()
-		s.ended = message.GetHalfClose()
+		if data := tunneldata.Reader(raw); data != nil {
+			s.unread = data
+			continue
+		}
+		message := new(pb.TunnelMessage)
+		if err := proto.Unmarshal(raw.Bytes(), message); err != nil {
+			return 0, fmt.Errorf("a message of the tunnel cannot be read: %w", err)
+		}
+		s.unread, s.ended = passon.Of(message.GetData()).Reader(), message.GetHalfClose()
 	}
-	n := copy(into, s.unread)
-	s.unread = s.unread[n:]
-	return n, nil
+	return s.unread.Read(into)
 }
 
 // Write implements io.Writer.

@@ -122,7 +122,7 @@ func targetOf(incoming grpc.ServerStream) (string, error) {
 		return "", err
 	}
 	first := new(pb.TunnelMessage)
-	if err := proto.Unmarshal(raw.Data, first); err != nil {
+	if err := proto.Unmarshal(raw.Bytes(), first); err != nil {
 		return "", status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
 	}
 	target := first.GetOpen().GetTargetNode()

@@ -41,7 +41,7 @@ func (o *overheard) handle(_ any, stream grpc.ServerStream) error {
 	m := new(passon.Message)
 	err := stream.RecvMsg(m)
 	o.mu.Lock()
-	o.methods, o.vouched, o.first = append(o.methods, method), append(o.vouched, md), append(o.first, m.Data)
+	o.methods, o.vouched, o.first = append(o.methods, method), append(o.vouched, md), append(o.first, m.Bytes())
 	o.mu.Unlock()
 	for err == nil {
 		if err = stream.SendMsg(m); err == nil {
@@ -118,7 +118,7 @@ func FuzzRelay(f *testing.F) {
 		}
 		_, messages := prototest.Split(data, 4)
 		for _, message := range messages {
-			if stream.SendMsg(&passon.Message{Data: message}) != nil {
+			if stream.SendMsg(passon.Of(message)) != nil {
 				break
 			}
 		}
@@ -161,12 +161,12 @@ func (c *carried) RecvMsg(m any) error {
 	if c.first == nil {
 		return io.EOF
 	}
-	m.(*passon.Message).Data, c.first = c.first, nil
+	*m.(*passon.Message), c.first = *passon.Of(c.first), nil
 	return nil
 }
 
 func (c *carried) SendMsg(m any) error {
-	c.sent = append(c.sent, m.(*passon.Message).Data)
+	c.sent = append(c.sent, m.(*passon.Message).Bytes())
 	return nil
 }
 

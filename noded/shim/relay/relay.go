@@ -32,6 +32,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -147,7 +148,7 @@ func (r *Relay) OpenTunnel(ctx context.Context, open *pb.TunnelOpen) (grpc.BidiS
 // why.
 func (r *Relay) openTunnel(ctx context.Context, conn grpc.ClientConnInterface, open *pb.TunnelOpen) (grpc.BidiStreamingClient[pb.TunnelMessage, pb.TunnelMessage], error) {
 	open.Alloc, open.FromNode = r.Order.Alloc, r.Order.Node
-	stream, err := pb.NewNodeLinkClient(conn).Tunnel(r.vouch(ctx))
+	stream, err := pb.NewNodeLinkClient(conn).Tunnel(r.vouch(ctx), grpc.ForceCodecV2(passon.Codec{}))
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func (c *callEnd) Read(p []byte) (int, error) {
 		if err := c.stream.RecvMsg(raw); err != nil {
 			return 0, err
 		}
-		if err := proto.Unmarshal(raw.Data, message); err != nil {
+		if err := proto.Unmarshal(raw.Bytes(), message); err != nil {
 			return 0, status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
 		}
 		if message.GetHalfClose() {
@@ -170,7 +170,7 @@ func (c *callEnd) send(message *pb.TunnelMessage) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	return c.stream.SendMsg(&passon.Message{Data: data})
+	return c.stream.SendMsg(passon.Of(data))
 }
 
 // Close has nothing to do: the call ends with its handler.
