@@ -76,7 +76,7 @@ func BenchmarkLastWeek(b *testing.B) {
 	found := 0
 	for b.Loop() {
 		found = 0
-		err := database.Read(context.Background(), Choice{Users: []string{"user7"}, SinceMS: now - 7*24*3600*1000}, 1<<62, func(state.Position, *pb.PastRun) error { found++; return nil })
+		err := database.Read(context.Background(), Choice{Users: []string{"user7"}, SinceMS: now - 7*24*3600*1000}, 1<<62, func(*Found) error { found++; return nil })
 		if err != nil {
 			b.Fatal(err)
 		}

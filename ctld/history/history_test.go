@@ -155,14 +155,13 @@ func endedRunsArrive(t *testing.T, url string) {
 	wants(t, k, c.View())
 
 	last, count := uint32(0), 0
-	through, err := k.Read(context.Background(), Choice{UIDs: []uint32{1001}, Accounts: []string{"a0", "a1"}}, ^state.Position(0)>>1, func(_ state.Position, run *pb.PastRun) error {
+	through, err := k.Read(context.Background(), Choice{UIDs: []uint32{1001}, Accounts: []string{"a0", "a1"}}, ^state.Position(0)>>1, runs(func(run *pb.PastRun) {
 		id := run.GetJob().GetId().GetJob()
 		if id <= last || run.GetJob().GetOwner().GetUid() != 1001 || run.GetJob().GetSpec().GetAccount() == "a2" || run.GetJob().GetState() != pb.JobState_JOB_STATE_CANCELLED {
 			t.Errorf("after job %d comes %v", last, run)
 		}
 		last, count = id, count+1
-		return nil
-	})
+	}))
 	if err != nil || through != k.Through() || count < 15 {
 		t.Errorf("%d runs through %d: %v", count, through, err)
 	}
@@ -171,7 +170,7 @@ func endedRunsArrive(t *testing.T, url string) {
 		{}: 63, {SinceMS: 1}: 63, {UntilMS: 1}: 0, {SinceMS: 1 << 60}: 0,
 	} {
 		got := 0
-		if _, err := k.Read(context.Background(), *what, ^state.Position(0)>>1, func(state.Position, *pb.PastRun) error { got++; return nil }); err != nil || got != want {
+		if _, err := k.Read(context.Background(), *what, ^state.Position(0)>>1, runs(func(*pb.PastRun) { got++ })); err != nil || got != want {
 			t.Errorf("%+v: %d runs and %v, want %d", *what, got, err, want)
 		}
 	}
@@ -309,7 +308,7 @@ func TestTornPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func() error {
-		_, err := second.Read(context.Background(), Choice{}, second.Through(), func(state.Position, *pb.PastRun) error { return nil })
+		_, err := second.Read(context.Background(), Choice{}, second.Through(), runs(func(*pb.PastRun) {}))
 		return err
 	}
 	from := second.others

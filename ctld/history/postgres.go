@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Postgres is a database of runs on a server, which several controllers may share: all
@@ -224,7 +223,7 @@ func (d *Postgres) After(ctx context.Context, at state.Position, limit, bytes in
 }
 
 // Read implements store.
-func (d *Postgres) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
+func (d *Postgres) Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error {
 	text, arguments := choice.postgres(through)
 	rows, err := d.pool.QueryContext(ctx, text, arguments...)
 	if err != nil {
@@ -258,7 +257,7 @@ func (c *Choice) postgres(through state.Position) (string, []any) {
 	if c.UntilMS != 0 {
 		and("eligible_ms < ?", c.UntilMS)
 	}
-	return "SELECT at, run FROM gleaner_runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY job, at", arguments
+	return "SELECT at, job, uid, run FROM gleaner_runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY job, at", arguments
 }
 
 func wide(numbers []uint32) []int64 {

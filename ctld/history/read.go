@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Choice is which runs are wanted. Conditions of different kinds must all hold, values of
@@ -28,7 +27,7 @@ var ErrAway = errors.New("the history database cannot be read")
 // Read calls use with the chosen runs, in the order of the jobs' numbers and of a job in
 // the order of its runs, up to a position but not behind last. It returns that position:
 // what is behind it is in the outbox.
-func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, use func(state.Position, *pb.PastRun) error) (state.Position, error) {
+func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, use func(*Found) error) (state.Position, error) {
 	k.mu.Lock()
 	database, through := k.database, min(k.Through(), last)
 	if database != nil {
@@ -43,7 +42,7 @@ func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, u
 }
 
 // Read implements store.
-func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
+func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error {
 	text, arguments := choice.sql(through)
 	rows, err := d.read.QueryContext(ctx, text, arguments...)
 	if err != nil {
@@ -86,7 +85,7 @@ func (c *Choice) sql(through state.Position) (string, []any) {
 	if c.Events || len(conditions) == 2 {
 		order = "job, at"
 	}
-	return "SELECT at, run FROM runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY " + order, arguments
+	return "SELECT at, job, uid, run FROM runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY " + order, arguments
 }
 
 // kind is the condition that tells events from runs: they are of no job.

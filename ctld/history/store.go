@@ -30,7 +30,7 @@ type store interface {
 	// about a number of bytes.
 	After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error)
 	// Read is that of Keeper.
-	Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error
+	Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error
 	// Purge removes the oldest runs that ended before a time, at most so many, and
 	// returns how many. With an archive they are written there first, durably: a run
 	// may be there twice after a crash, and is never gone from both.
@@ -114,20 +114,34 @@ func some(rows *sql.Rows, bytes int) (found []Row, err error) {
 	return found, rows.Err()
 }
 
+// Found is a run that a question finds, until use has returned.
+type Found struct {
+	At       state.Position
+	Job, UID uint32
+	encoded  sql.RawBytes
+}
+
+// Encoded is the run as the database has it: a pb.PastRun, if it is not damaged.
+func (f *Found) Encoded() []byte { return f.encoded }
+
+// Run is the run.
+func (f *Found) Run() (*pb.PastRun, error) {
+	run := new(pb.PastRun)
+	if err := proto.Unmarshal(f.encoded, run); err != nil {
+		return nil, errors.Join(ErrDamaged, err)
+	}
+	return run, nil
+}
+
 // pass calls use with each run of a database.
-func pass(rows *sql.Rows, use func(state.Position, *pb.PastRun) error) error {
+func pass(rows *sql.Rows, use func(*Found) error) error {
 	defer rows.Close()
-	var raw sql.RawBytes
+	var found Found
 	for rows.Next() {
-		var at state.Position
-		if err := rows.Scan(&at, &raw); err != nil {
+		if err := rows.Scan(&found.At, &found.Job, &found.UID, &found.encoded); err != nil {
 			return err
 		}
-		run := new(pb.PastRun)
-		if err := proto.Unmarshal(raw, run); err != nil {
-			return errors.Join(ErrDamaged, err)
-		}
-		if err := use(at, run); err != nil {
+		if err := use(&found); err != nil {
 			return err
 		}
 	}
