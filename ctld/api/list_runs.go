@@ -18,6 +18,8 @@ type History interface {
 	// Read calls use with runs in the order of their jobs, up to the position that it
 	// returns and not behind last.
 	Read(ctx context.Context, choice history.Choice, last state.Position, use func(*history.Found) error) (state.Position, error)
+	// Sum adds runs up, and calls use with those that it cannot add up.
+	Sum(ctx context.Context, choice history.Choice, last state.Position, use func(*history.Found) error) ([]*pb.RunSum, state.Position, error)
 	// Copy returns rows behind a position, and up to where they are complete.
 	Copy(ctx context.Context, after state.Position) ([]history.Row, state.Position, error)
 }
@@ -27,6 +29,10 @@ type noHistory struct{}
 
 func (noHistory) Read(context.Context, history.Choice, state.Position, func(*history.Found) error) (state.Position, error) {
 	return 0, history.ErrAway
+}
+
+func (noHistory) Sum(context.Context, history.Choice, state.Position, func(*history.Found) error) ([]*pb.RunSum, state.Position, error) {
+	return nil, 0, history.ErrAway
 }
 
 func (noHistory) Copy(context.Context, state.Position) ([]history.Row, state.Position, error) {
@@ -72,6 +78,9 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	slices.SortStableFunc(recent, func(a, b recentRun) int {
 		return cmp.Or(cmp.Compare(a.run.Job.Id.Job, b.run.Job.Id.Job), cmp.Compare(a.at, b.at))
 	})
+	if list.summable() {
+		return s.sumRuns(list, recent)
+	}
 	read := func(found *history.Found) error {
 		for len(recent) > 0 && recent[0].before(found.Job, found.At) {
 			if err := list.add(recent[0].run); err != nil {
@@ -90,6 +99,32 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	}
 	list.message.Notice = s.historyNotice(view, through, err)
 	for _, rest := range recent {
+		if err := list.add(rest.run); err != nil {
+			return err
+		}
+	}
+	return list.end()
+}
+
+// sumRuns answers with sums, and with the runs that are in none.
+func (s *Controller) sumRuns(list *runList, recent []recentRun) error {
+	ctx, view := list.stream.Context(), list.may.view
+	sums, through, err := s.options.History.Sum(ctx, list.choice(), state.EndOf(view.Index()), list.addFound)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	list.message.Notice = s.historyNotice(view, through, err)
+	for _, sum := range sums {
+		if list.message.Sums = append(list.message.Sums, sum); len(list.message.Sums) == maxJobsPerMessage {
+			if err := list.send(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, rest := range recent {
+		if rest.at <= through { // it has been counted
+			continue
+		}
 		if err := list.add(rest.run); err != nil {
 			return err
 		}
@@ -285,6 +320,15 @@ func (l *runList) chosenByDatabase() bool {
 	return len(f.ids) == 0 && f.jobNames == nil && f.qos == nil && f.reserved == nil && f.partitions == nil && f.nodes == nil && len(f.states) == 0
 }
 
+// summable reports whether sums over what the database chooses are what is asked for, and
+// have nothing that the caller may not see.
+func (l *runList) summable() bool {
+	if !l.request.GetSums() || !l.request.GetDuplicates() || !l.chosenByDatabase() {
+		return false
+	}
+	return !l.may.hides("jobs") || l.may.isUser && l.may.coordinator == "" && slices.Equal(l.choice().UIDs, []uint32{l.may.uid})
+}
+
 // readsAll reports whether the caller may read all of what is wanted of a user's runs.
 func (l *runList) readsAll(uid uint32) bool {
 	return l.may.all || l.may.isUser && l.may.uid == uid && !(l.may.hides("jobs") && wantsReason(l.request))
@@ -332,7 +376,7 @@ func (l *runList) send() error {
 
 // end sends what is left.
 func (l *runList) end() error {
-	if len(l.message.Runs) == 0 && l.message.Notice == "" {
+	if len(l.message.Runs) == 0 && len(l.message.Sums) == 0 && l.message.Notice == "" {
 		return nil
 	}
 	return l.send()

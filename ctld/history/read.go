@@ -19,6 +19,7 @@ type Choice struct {
 	Accounts []string
 	SinceMS  int64 // not over before; 0 = no bound
 	UntilMS  int64 // eligible before; 0 = no bound
+	Apart    bool  // only those that Sum leaves out
 }
 
 // ErrAway is returned when the database cannot be read now.
@@ -43,15 +44,15 @@ func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, u
 
 // Read implements store.
 func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error {
-	text, arguments := choice.sql(through)
-	rows, err := d.read.QueryContext(ctx, text, arguments...)
+	conditions, arguments := choice.sql(through)
+	rows, err := d.read.QueryContext(ctx, "SELECT at, job, uid, run FROM runs WHERE "+conditions+" ORDER BY "+choice.order(), arguments...)
 	if err != nil {
 		return classify(err)
 	}
 	return classify(pass(rows, use))
 }
 
-// sql is the choice as a question. A list is one argument, as JSON: the number of
+// sql is the choice as conditions. A list is one argument, as JSON: the number of
 // arguments of a statement is bounded.
 func (c *Choice) sql(through state.Position) (string, []any) {
 	conditions, arguments := []string{"+at <= ?", c.kind()}, []any{int64(through)}
@@ -78,14 +79,19 @@ func (c *Choice) sql(through state.Position) (string, []any) {
 	if c.UntilMS != 0 {
 		and("eligible_ms < ?", c.UntilMS)
 	}
-	// A plus keeps SQLite from walking through all runs only because they are in
-	// order there. To sort the found ones takes a tenth of the question; to decode
-	// them takes as long as all of it.
-	order := "+job, at"
-	if c.Events || len(conditions) == 2 {
-		order = "job, at"
+	if c.Apart {
+		and("apart != 0")
 	}
-	return "SELECT at, job, uid, run FROM runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY " + order, arguments
+	return strings.Join(conditions, " AND "), arguments
+}
+
+// order is that of the answer. A plus keeps SQLite from walking through all runs only
+// because they are in order there.
+func (c *Choice) order() string {
+	if c.Events || len(c.Jobs)+len(c.UIDs)+len(c.Users)+len(c.Accounts) == 0 && c.SinceMS == 0 && c.UntilMS == 0 && !c.Apart {
+		return "job, at"
+	}
+	return "+job, at"
 }
 
 // kind is the condition that tells events from runs: they are of no job.

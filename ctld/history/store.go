@@ -31,6 +31,8 @@ type store interface {
 	After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error)
 	// Read is that of Keeper.
 	Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error
+	// Sum adds up what runs used that are not apart.
+	Sum(ctx context.Context, choice Choice, through state.Position) ([]*pb.RunSum, error)
 	// Purge removes the oldest runs that ended before a time, at most so many, and
 	// returns how many. With an archive they are written there first, durably: a run
 	// may be there twice after a crash, and is never gone from both.
@@ -54,7 +56,7 @@ var (
 )
 
 // schemaVersion is that of the tables. A program that finds a newer one leaves them alone.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // maxReaders bounds the questions that are answered at once. The api bounds those of one
 // user.
@@ -65,8 +67,12 @@ type columns struct {
 	job, array, uid           uint32
 	user, account, model      string
 	eligible, start, end, ran int64 // milliseconds
-	cpus                      uint32
+	cpus, nodes               uint32
+	memory                    uint64 // MiB
 	gpus, borrowed            int
+	// apart: the other columns do not have all that the run used, so that it has to be
+	// decoded to be added up.
+	apart bool
 }
 
 func columnsOf(row *Row) (columns, error) {
@@ -86,19 +92,29 @@ func columnsOf(row *Row) (columns, error) {
 		c.eligible = job.GetSubmitMs()
 	}
 	if c.start != 0 { // else it is what it asked for and never had
-		c.cpus = job.GetCpus()
+		c.cpus, c.nodes = job.GetCpus(), job.GetNodes()
 	}
 	for _, node := range job.GetAllocation() {
-		c.gpus += len(node.GetDevices())
 		for _, device := range node.GetDevices() {
+			c.apart = c.apart || c.gpus > 0 && c.model != device.GetModel()
 			c.model = device.GetModel()
+			c.gpus++
 		}
+		c.memory += node.GetMemoryBytes()
 	}
 	for _, b := range run.GetBorrowed() {
 		c.borrowed += int(b.GetGpus())
 	}
+	asked := job.GetSpec()
+	inWords := asked.GetMemoryPerCpuBytes() + asked.GetMemoryPerGpuBytes() + asked.GetMemoryPerNodeBytes()
+	c.apart = c.apart || len(run.GetBorrowed()) > 0 || len(job.GetAllocation()) == 0 || c.memory == 0 && inWords > 0 || c.memory>>20 > maxMemory
+	c.memory >>= 20
 	return c, nil
 }
+
+// maxMemory bounds what is added up in the database, in MiB: times a century in seconds it
+// fits into a column.
+const maxMemory = 1 << 31
 
 // some are rows of a database, up to about a number of bytes.
 func some(rows *sql.Rows, bytes int) (found []Row, err error) {
