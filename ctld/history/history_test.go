@@ -431,7 +431,7 @@ func TestQuestionsUseAnIndex(t *testing.T) {
 		"a job": {Jobs: []uint32{5}}, "one's own": {UIDs: []uint32{5}, SinceMS: 5}, "a user's": {Users: []string{"u"}, SinceMS: 5, UntilMS: 7},
 		"an account's": {Accounts: []string{"a"}, SinceMS: 5}, "the latest": {SinceMS: 5}, "events": {Events: true},
 	} {
-		text, arguments := choice.sql(1 << 40)
+		text, arguments := choice.question(1 << 40)
 		rows, err := sqlite(k).read.Query("EXPLAIN QUERY PLAN "+text, arguments...)
 		if err != nil {
 			t.Fatal(err)

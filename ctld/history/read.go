@@ -44,12 +44,18 @@ func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, u
 
 // Read implements store.
 func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error {
-	conditions, arguments := choice.sql(through)
-	rows, err := d.read.QueryContext(ctx, "SELECT at, job, uid, run FROM runs WHERE "+conditions+" ORDER BY "+choice.order(), arguments...)
+	text, arguments := choice.question(through)
+	rows, err := d.read.QueryContext(ctx, text, arguments...)
 	if err != nil {
 		return classify(err)
 	}
 	return classify(pass(rows, use))
+}
+
+// question is what Read asks.
+func (c *Choice) question(through state.Position) (string, []any) {
+	conditions, arguments := c.sql(through)
+	return "SELECT at, job, uid, run FROM runs WHERE " + conditions + " ORDER BY " + c.order(), arguments
 }
 
 // sql is the choice as conditions. A list is one argument, as JSON: the number of
