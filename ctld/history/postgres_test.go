@@ -163,6 +163,7 @@ func TestPostgres(t *testing.T) {
 	for what, test := range map[string]func(*testing.T, string){
 		"ended runs arrive": endedRunsArrive,
 		"events are apart":  eventsAreApart,
+		"sums":              sumsAreThoseOfTheRuns,
 		"a gap is copied":   func(t *testing.T, url string) { gapIsCopied(t, url) },
 		"old runs are archived": func(t *testing.T, url string) {
 			oldRunsAreArchived(t, url)

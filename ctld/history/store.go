@@ -81,7 +81,7 @@ func columnsOf(row *Row) (columns, error) {
 		return columns{}, fmt.Errorf("the run at position %d cannot be read: %w", row.At, err)
 	}
 	if event := run.GetEvent(); event != nil { // job 0 is nobody's
-		return columns{start: event.GetStartMs(), eligible: event.GetStartMs(), end: event.GetEndMs()}, nil
+		return columns{start: event.GetStartMs(), eligible: event.GetStartMs(), end: event.GetEndMs(), apart: true}, nil
 	}
 	job := run.GetJob()
 	c := columns{
@@ -107,14 +107,17 @@ func columnsOf(row *Row) (columns, error) {
 	}
 	asked := job.GetSpec()
 	inWords := asked.GetMemoryPerCpuBytes() + asked.GetMemoryPerGpuBytes() + asked.GetMemoryPerNodeBytes()
-	c.apart = c.apart || len(run.GetBorrowed()) > 0 || len(job.GetAllocation()) == 0 || c.memory == 0 && inWords > 0 || c.memory>>20 > maxMemory
+	c.apart = c.apart || len(run.GetBorrowed()) > 0 || len(job.GetAllocation()) == 0 || c.memory == 0 && inWords > 0 || c.memory>>20 > maxMemory || max(c.cpus, c.nodes) > maxAmount
 	c.memory >>= 20
 	return c, nil
 }
 
-// maxMemory bounds what is added up in the database, in MiB: times a century in seconds it
-// fits into a column.
-const maxMemory = 1 << 31
+// Bounds of what one run adds to sums in the database, memory in MiB: the time of a million
+// such runs fits into a column.
+const (
+	maxMemory = 1 << 31
+	maxAmount = 1 << 20
+)
 
 // some are rows of a database, up to about a number of bytes.
 func some(rows *sql.Rows, bytes int) (found []Row, err error) {

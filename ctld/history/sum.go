@@ -34,11 +34,10 @@ func (k *Keeper) Sum(ctx context.Context, choice Choice, last state.Position, us
 }
 
 // What a run used is an amount times the milliseconds that it ran between two moments. Of
-// one that was suspended it is not known when: that time is taken off in proportion. As
-// seconds and the rest: amounts of memory times milliseconds exceed a column in a year.
+// one that was suspended it is not known when: that time is taken off in proportion. Memory
+// is added up in seconds and the rest: times milliseconds it exceeds a column in a year.
 const sqliteSum = `
-SELECT account, user, model, sum(cpus * (ms / 1000)), sum(cpus * (ms % 1000)), sum(memory_mib * (ms / 1000)), sum(memory_mib * (ms % 1000)),
-	sum(nodes * (ms / 1000)), sum(nodes * (ms % 1000)), sum(gpus * (ms / 1000)), sum(gpus * (ms % 1000))
+SELECT account, user, model, sum(cpus * ms), sum(nodes * ms), sum(gpus * ms), sum(memory_mib * (ms / 1000)), sum(memory_mib * (ms % 1000))
 FROM (
 	SELECT *, iif(ran_ms < end_ms - start_ms, CAST(CAST(inside AS REAL) * CAST(max(ran_ms, 0) AS REAL) / CAST(end_ms - start_ms AS REAL) AS INTEGER), inside) AS ms
 	FROM (
@@ -51,13 +50,19 @@ const sqliteSumEnd = `
 
 // Sum implements store.
 func (d *SQLite) Sum(ctx context.Context, choice Choice, through state.Position) ([]*pb.RunSum, error) {
-	conditions, arguments := choice.sql(through)
-	rows, err := d.read.QueryContext(ctx, sqliteSum+conditions+sqliteSumEnd, append([]any{choice.until(), choice.SinceMS}, arguments...)...)
+	text, arguments := choice.sumQuestion(through)
+	rows, err := d.read.QueryContext(ctx, text, arguments...)
 	if err != nil {
 		return nil, classify(err)
 	}
 	sums, err := sumsOf(rows)
 	return sums, classify(err)
+}
+
+// sumQuestion is what Sum asks.
+func (c *Choice) sumQuestion(through state.Position) (string, []any) {
+	conditions, arguments := c.sql(through)
+	return sqliteSum + conditions + sqliteSumEnd, append([]any{c.until(), c.SinceMS}, arguments...)
 }
 
 // until is the end of what counts.
@@ -72,21 +77,18 @@ func sumsOf(rows *sql.Rows) (sums []*pb.RunSum, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		sum := new(pb.RunSum)
-		var seconds, rest [4]uint64
-		if err := rows.Scan(&sum.Account, &sum.User, &sum.Model, &seconds[0], &rest[0], &seconds[1], &rest[1], &seconds[2], &rest[2], &seconds[3], &rest[3]); err != nil {
+		var memorySeconds, rest uint64
+		if err := rows.Scan(&sum.Account, &sum.User, &sum.Model, &sum.CpuMs, &sum.NodeMs, &sum.GpuMs, &memorySeconds, &rest); err != nil {
 			return nil, err
 		}
-		for i, to := range []*uint64{&sum.CpuMs, &sum.MemoryMibMs, &sum.NodeMs, &sum.GpuMs} {
-			*to = seconds[i]*1000 + rest[i]
-		}
+		sum.MemoryMibMs = memorySeconds*1000 + rest
 		sums = append(sums, sum)
 	}
 	return sums, rows.Err()
 }
 
 const postgresSum = `
-SELECT account, user_name, model, sum(cpus * (ms / 1000)), sum(cpus * (ms % 1000)), sum(memory_mib * (ms / 1000)), sum(memory_mib * (ms % 1000)),
-	sum(nodes * (ms / 1000)), sum(nodes * (ms % 1000)), sum(gpus * (ms / 1000)), sum(gpus * (ms % 1000))
+SELECT account, user_name, model, sum(cpus * ms), sum(nodes * ms), sum(gpus * ms), sum(memory_mib * (ms / 1000)), sum(memory_mib * (ms % 1000))
 FROM (
 	SELECT *, CASE WHEN ran_ms < end_ms - start_ms
 		THEN trunc(inside::float8 * greatest(ran_ms, 0)::float8 / (end_ms - start_ms)::float8)::bigint ELSE inside END AS ms
