@@ -51,21 +51,24 @@ CREATE INDEX runs_uid ON runs (uid, end_ms);
 CREATE INDEX runs_user ON runs (user, end_ms);
 CREATE INDEX runs_account ON runs (account, end_ms);
 CREATE INDEX runs_end ON runs (end_ms);
-` + sumIndex + `
+` + sumIndexes + `
 CREATE TABLE watermark (one INTEGER PRIMARY KEY CHECK (one = 1), through INTEGER NOT NULL);
 INSERT INTO watermark VALUES (1, 0);
 `
 
-// sumIndex has all that is added up, in the order in which it is: the runs themselves are
-// ten times as much to read, and would have to be sorted.
-const sumIndex = `CREATE INDEX runs_sums ON runs (account, user, model, end_ms, start_ms, eligible_ms, ran_ms, cpus, nodes, memory_mib, gpus, job, apart) WHERE apart = 0;`
+// sumIndexes are of what is added up: the first has all of it in the order in which that
+// is done, since the runs themselves are ten times as much to read and would have to be
+// sorted. The second finds the others.
+const sumIndexes = `
+CREATE INDEX runs_sums ON runs (account, user, model, end_ms, start_ms, eligible_ms, ran_ms, cpus, nodes, memory_mib, gpus, job, apart) WHERE apart = 0;
+CREATE INDEX runs_apart ON runs (end_ms) WHERE apart != 0;`
 
 // sumColumns are those that the first version of the tables had not.
 const sumColumns = `
 ALTER TABLE runs ADD COLUMN nodes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN memory_mib INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN apart INTEGER NOT NULL DEFAULT 1;
-` + sumIndex
+` + sumIndexes
 
 // busyMS is how long SQLite itself waits for another process that has the file locked.
 const busyMS = 1000
