@@ -4233,6 +4233,7 @@ type PingResponse struct {
 	CommitIndex   uint64                 `protobuf:"varint,8,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`         // the last one that it knows is committed; applied_index lags behind
 	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since it heard of the leader; 0 = it leads, -1 = never
 	TimeMs        int64                  `protobuf:"varint,10,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`                       // its wall clock, in Unix milliseconds
+	Cluster       string                 `protobuf:"bytes,640,opt,name=cluster,proto3" json:"cluster,omitempty"`                                   // the name of its cluster
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4335,6 +4336,13 @@ func (x *PingResponse) GetTimeMs() int64 {
 		return x.TimeMs
 	}
 	return 0
+}
+
+func (x *PingResponse) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
 }
 
 type FollowRequest struct {
@@ -4945,7 +4953,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\r\n" +
-	"\vPingRequest\"\x9b\x02\n" +
+	"\vPingRequest\"\xb6\x02\n" +
 	"\fPingResponse\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
@@ -4957,7 +4965,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\fcommit_index\x18\b \x01(\x04R\vcommitIndex\x12&\n" +
 	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\x12\x17\n" +
 	"\atime_ms\x18\n" +
-	" \x01(\x03R\x06timeMs\">\n" +
+	" \x01(\x03R\x06timeMs\x12\x19\n" +
+	"\acluster\x18\x80\x05 \x01(\tR\acluster\">\n" +
 	"\rFollowRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\"\xe7\x01\n" +
 	"\x05Event\x12\x14\n" +
