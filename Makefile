@@ -25,8 +25,8 @@ export GOFLAGS := $(COMPILING) '-toolexec=$(TOOLS) nice'
 export CGO_CFLAGS := -O2 -Wno-deprecated-declarations
 # What was written for Slurm finds the commands under its names in a directory of
 # their own (docs/from-slurm.md).
-SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sacct sstat seff sreport sdiag
-COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport gdiag gcontrol grun galloc gattach gcp gforward glogs gimage gdoctor gacctmgr greclaim grelease glend
+SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sbcast sacct sstat seff sreport sdiag
+COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport gdiag gcontrol grun galloc gattach gbcast gcp gforward glogs gimage gdoctor gacctmgr greclaim grelease glend
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // How long one controller is tried. They are variables because tests cannot wait that
@@ -51,7 +53,7 @@ func (a *agent) connect(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if registered {
+		if registered != nil {
 			pause.Reset()
 			failures = 0
 		}
@@ -62,8 +64,15 @@ func (a *agent) connect(ctx context.Context) {
 		a.log.Warn("no session with a controller: jobs continue, trying the next", "controller", target, "error", userMessage(err))
 		next++
 		// A round over all controllers is one attempt of the cluster.
-		if failures++; registered || failures%len(targets) == 0 {
-			sleep(ctx, pause.NextBackOff())
+		if failures++; registered != nil || failures%len(targets) == 0 {
+			sleep(ctx, pause.NextBackOff()+spread(registered))
 		}
 	}
+}
+
+// spread is a part, at random, of the time over which the controller wants the nodes to
+// come back. What it says is bounded: this node has a lease to renew.
+func spread(r *pb.Registered) time.Duration {
+	within := min(time.Duration(r.GetReconnectWithinMs())*time.Millisecond, patienceOf(time.Duration(r.GetLeaseMs())*time.Millisecond))
+	return rand.N(max(within, 1))
 }

@@ -61,16 +61,16 @@ func (s *session) post(m *pb.NodeMessage) {
 func (s *session) renewed() { s.answered.Store(int64(boottime.Now())) }
 
 // hold opens a session with one controller and keeps it until something ends
-// it. It says whether the node was registered, and why the session ended. What
-// the session starts lives as long as ctx.
-func (a *agent) hold(ctx context.Context, target string) (registered bool, err error) {
+// it. It returns the answer to the registration, nil where there was none, and
+// why the session ended. What the session starts lives as long as ctx.
+func (a *agent) hold(ctx context.Context, target string) (registered *pb.Registered, err error) {
 	inventory, err := a.machine.inventory()
 	if err != nil {
 		a.log.Error("cannot list the GPUs: this node offers none until it can, see whether nvidia-smi works", "error", err)
 	}
 	connection, err := dial.Dial([]string{target}, a.machine.config.TLSDir)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer connection.Close()
 
@@ -86,7 +86,7 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 	group, groupCtx := errgroup.WithContext(sessionCtx)
 	stream, err := pb.NewNodeLinkClient(connection).Session(groupCtx)
 	if err != nil {
-		return false, causeOf(sessionCtx, err)
+		return nil, causeOf(sessionCtx, err)
 	}
 	tooLate.Stop()
 	tooLate = time.AfterFunc(registerDeadline, func() { end(errUnregistered) })
@@ -100,7 +100,7 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 			return err
 		}
 		tooLate.Stop()
-		registered = true
+		registered = answer
 		a.log.Info("registered", "controller", target, "cluster", answer.ClusterName, "lease_ms", answer.LeaseMs)
 		s.renewed()
 		a.leaseRenewed(s, &pb.LeaseRenewed{

@@ -105,7 +105,7 @@ func TestBashCompletion(t *testing.T) {
 		{"gleaner control sh", []string{"show"}, "hold"},
 		{"gleaner completion ", []string{"bash", "zsh", "fish"}, "queue"},
 		{"gsubmit --part", []string{"--partition"}, ""},
-		{"gqueue --fed", nil, "--federation"},
+		{"gsubmit --export-f", nil, "--export-file"},
 		{"gcontrol show ", []string{"job", "node", "partition", "config", "hostnames"}, "hold"},
 		{"gcontrol show no", []string{"node"}, "job"},
 		{"gcontrol show job 1", []string{"101", "102"}, "n1"},

@@ -10,6 +10,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/agent"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/alloc"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/bcast"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/copy"
@@ -72,6 +73,7 @@ func constructors() []func() *option.Command {
 		run.Command,
 		alloc.Command,
 		attach.Command,
+		bcast.Command,
 		copy.Command,
 		forward.Command,
 		logs.Command,

@@ -109,9 +109,22 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	}
 	link := s.loops.Sessions().Connect(ctx, register, &pb.Registered{
 		ClusterName: policy.ClusterName, RenewEveryMs: max(granted.LeaseMs/3, 100), SentBoottimeNs: register.GetSentBoottimeNs(),
-		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Allocs: granted.Allocs})
+		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Allocs: granted.Allocs,
+		ReconnectWithinMs: reconnectWithin(s.cluster.View().NodeCount())})
 	link.NoteClock(time.Duration(register.GetSentBoottimeNs()), arrived)
 	return link, nil
+}
+
+// registrations is how many nodes are asked to come back in a second when their sessions
+// break: few enough that others are answered meanwhile.
+const registrations = 2000
+
+// maxReconnect is the longest that they are asked to wait for it.
+const maxReconnect = 5 * time.Second
+
+// reconnectWithin is the time over which so many nodes come back, in milliseconds.
+func reconnectWithin(nodes int) uint32 {
+	return uint32(min(time.Duration(nodes)*time.Second/registrations, maxReconnect).Milliseconds())
 }
 
 // holds takes over what the owner of a node says on it. What is known is not committed

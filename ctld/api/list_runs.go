@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -194,6 +195,8 @@ func (l *runList) live(s *Controller) []recentRun {
 		return nil
 	}
 	var runs []recentRun
+	// The machine's time is that of its last command, which may be minutes ago.
+	now := max(l.may.view.TimeMS(), time.Now().UnixMilli())
 	for job := range l.may.view.LiveJobs() {
 		if !l.filter.matches(job) || !l.may.sees(job) {
 			continue
@@ -201,7 +204,7 @@ func (l *runList) live(s *Controller) []recentRun {
 		chosen := selected{job: job}
 		run := &pb.PastRun{Job: s.jobMessage(l.may, chosen, state.JobDetail{}), Live: true, LostGpuMs: job.LostBefore().LostGPUMS, Preemptions: job.LostBefore().Count}
 		if job.Run != nil {
-			run.RanMs = job.Run.RanAtMS(l.may.view.TimeMS())
+			run.RanMs = job.Run.RanAtMS(now)
 		}
 		if l.matches(run) {
 			runs = append(runs, recentRun{behindAll, run})

@@ -185,6 +185,9 @@ func (t *tables) Node(name string) (*Node, bool) { return t.nodes.Get(name) }
 // Nodes are all nodes, ascending by name, also those only named in the policy.
 func (t *tables) Nodes() iter.Seq[*Node] { return values(t.nodes) }
 
+// NodeCount is how many nodes there are.
+func (t *tables) NodeCount() int { return t.nodes.Len() }
+
 func values[K ~uint32 | ~string, V any](table *btree.Map[K, V]) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		table.Scan(func(_ K, value V) bool { return yield(value) })

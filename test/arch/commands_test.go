@@ -13,7 +13,7 @@ import (
 // commands are the packages of cmd/gleaner that are a user command each, with
 // what each exports apart from its Command.
 var commands = map[string][]string{
-	"acct": nil, "acctmgr": nil, "agent": nil, "alloc": nil, "attach": nil, "cancel": nil, "copy": nil, "diag": nil, "eff": nil, "forward": nil, "hold": nil, "image": nil, "info": nil, "lend": nil, "logs": nil, "prio": nil, "queue": nil, "reclaim": nil, "release": nil, "report": nil, "run": nil, "setup": nil, "share": nil, "stat": nil, "submit": nil,
+	"acct": nil, "acctmgr": nil, "agent": nil, "alloc": nil, "attach": nil, "bcast": nil, "cancel": nil, "copy": nil, "diag": nil, "eff": nil, "forward": nil, "hold": nil, "image": nil, "info": nil, "lend": nil, "logs": nil, "prio": nil, "queue": nil, "reclaim": nil, "release": nil, "report": nil, "run": nil, "setup": nil, "share": nil, "stat": nil, "submit": nil,
 	"control": {"EntityNames", "VerbNames"}, // for the shells' completion
 	"dev":     nil, "doctor": nil, "simulate": nil,
 }

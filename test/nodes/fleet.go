@@ -85,13 +85,14 @@ func (n *node) connect(ctx context.Context) {
 		registered := n.hold(ctx, n.fleet.targets[next%len(n.fleet.targets)])
 		n.since.Store(0)
 		next++
-		if registered {
+		if registered != nil {
 			pause, tries = firstPause, 0
 		}
-		if registered || tries%len(n.fleet.targets) == 0 {
+		if registered != nil || tries%len(n.fleet.targets) == 0 {
+			spread := rand.N(max(time.Duration(registered.GetReconnectWithinMs())*time.Millisecond, 1))
 			select {
 			case <-ctx.Done():
-			case <-time.After(pause/2 + rand.N(pause)):
+			case <-time.After(pause/2 + rand.N(pause) + spread):
 			}
 			pause = min(2*pause, lastPause)
 		}
@@ -99,10 +100,10 @@ func (n *node) connect(ctx context.Context) {
 }
 
 // hold keeps one session until it ends.
-func (n *node) hold(ctx context.Context, target string) (registered bool) {
+func (n *node) hold(ctx context.Context, target string) (registered *pb.Registered) {
 	connection, err := dial.Dial([]string{target}, "")
 	if err != nil {
-		return false
+		return nil
 	}
 	defer connection.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -110,18 +111,19 @@ func (n *node) hold(ctx context.Context, target string) (registered bool) {
 	late := time.AfterFunc(registerPatience, cancel)
 	stream, err := pb.NewNodeLinkClient(connection).Session(ctx)
 	if err != nil {
-		return false
+		return nil
 	}
 	for _, message := range n.registry.Register(n.registration()) {
 		if stream.Send(message) != nil {
-			return false
+			return nil
 		}
 	}
 	first, err := stream.Recv()
 	if err != nil || first.GetRegistered() == nil {
-		return false
+		return nil
 	}
 	late.Stop()
+	registered = first.GetRegistered()
 	n.since.Store(time.Now().UnixNano())
 	heard := make(chan *pb.ControllerMessage)
 	go func() {
@@ -138,20 +140,20 @@ func (n *node) hold(ctx context.Context, target string) (registered bool) {
 			}
 		}
 	}()
-	renew := time.NewTicker(time.Duration(first.GetRegistered().GetRenewEveryMs()) * time.Millisecond)
+	renew := time.NewTicker(time.Duration(registered.GetRenewEveryMs()) * time.Millisecond)
 	defer renew.Stop()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			return true
+			return registered
 		case <-renew.C:
 			err = stream.Send(n.registry.Renewal(now(), nil))
 		case message := <-heard:
 			err = n.obey(stream, message)
 		}
 		if err != nil {
-			return true
+			return registered
 		}
 	}
 }

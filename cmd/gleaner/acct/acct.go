@@ -46,8 +46,14 @@ func runAcct(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
+	if _, err := controllers.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	view := show.NewView(inv.Getenv, now)
 	view.WholeUnits = inv.Given("noconvert")
+	if inv.Given("batch-script") {
+		return writeScripts(inv, controllers, view, wanted)
+	}
 	if shape != show.JSONNone {
 		return writeJSON(inv, shape, view, func(use func(*pb.PastRun) error) error {
 			return past.Ask(inv, controllers, view, wanted.request, func(run *pb.PastRun) error {
@@ -67,7 +73,7 @@ func runAcct(inv *option.Invocation) error {
 	err = past.Ask(inv, controllers, view, wanted.request, func(run *pb.PastRun) error {
 		wanted.addRunning(inv, controllers, run)
 		for _, one := range wanted.rows(run, view) {
-			printer.Line(&row{Row: one, view: view, unit: unit})
+			printer.Line(&row{Row: one, view: view, unit: unit, window: wanted.window})
 		}
 		return nil
 	})

@@ -22,6 +22,8 @@ type choice struct {
 	targets show.JobTargets // -j; empty = all
 	steps   map[string]bool // JOB.STEP of -j, as they are shown; nil = all
 	groups  []string        // -g
+	narrow  narrow
+	window  *window         // -T; nil = times are as they were
 	states  map[string]bool // -s; nil = all
 	sinceMS int64
 	untilMS int64
@@ -51,6 +53,13 @@ func choose(inv *option.Invocation, now time.Time) (*choice, error) {
 		return nil, err
 	}
 	c.addUsers(inv)
+	var err error
+	if c.narrow, err = readNarrow(inv); err != nil {
+		return nil, err
+	}
+	if inv.Given("truncate") {
+		c.window = &window{c.sinceMS, c.untilMS}
+	}
 	return c, nil
 }
 
@@ -206,7 +215,7 @@ func (c *choice) addUsers(inv *option.Invocation) {
 // rows are the rows of a run that are wanted.
 func (c *choice) rows(run *pb.PastRun, view *show.View) []past.Row {
 	job := run.GetJob()
-	if _, wanted := c.targets.Match(job); !wanted || !c.inState(run) {
+	if _, wanted := c.targets.Match(job); !wanted || !c.inState(run) || !c.narrow.wants(job) {
 		return nil
 	}
 	if len(c.groups) > 0 && !slices.Contains(c.groups, job.GetOwner().GetGroup()) && !slices.Contains(c.groups, show.Digits(job.GetOwner().GetGid())) {

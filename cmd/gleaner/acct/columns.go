@@ -16,6 +16,8 @@ type row struct {
 	past.Row
 	view *show.View
 	unit byte // of --units; 0 = the largest that fits
+	// window is that of --truncate; nil = times are as they were.
+	window *window
 }
 
 // column is a column of gacct. Names and widths are those of sacct(1).
@@ -217,7 +219,7 @@ func (r *row) start() string {
 }
 
 func (r *row) end() string {
-	if r.Run.GetLive() && (r.Of == nil || r.Of.EndMS == 0) {
+	if r.Run.GetLive() && (r.Of == nil || r.Of.EndMS == 0) && !r.truncated() {
 		return "Unknown"
 	}
 	return r.view.Stamp(r.EndMS(), "Unknown")
@@ -274,5 +276,5 @@ func stepStart(r *row) int64 {
 	if r.Step == past.Whole {
 		return 0
 	}
-	return r.StartMS()
+	return r.Row.StartMS()
 }

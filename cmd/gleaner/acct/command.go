@@ -1,6 +1,7 @@
 package acct
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
@@ -37,6 +38,7 @@ func options() []option.Option {
 		{Long: "accounts", Short: 'A', Argument: "account[,...]", Aliases: []string{"account"}, Help: "only jobs of these accounts"},
 		{Long: "allocations", Short: 'X', Help: "only jobs, without their steps"},
 		{Long: "allusers", Short: 'a', Help: "the jobs of all users, as far as one may see them"},
+		{Long: "batch-script", Short: 'B', Help: "the scripts of the jobs of --jobs, as long as these are remembered (MinJobAge); later NONE"},
 		{Long: "brief", Short: 'b', Help: "only JobID, State and ExitCode"},
 		{Long: "delimiter", Argument: "text", Help: "what separates the columns, in place of |"},
 		{Long: "duplicates", Short: 'D', Help: "all runs of a job, not only the last"},
@@ -50,40 +52,37 @@ func options() []option.Option {
 		{Long: "long", Short: 'l', Help: "many columns"},
 		{Long: "name", Argument: "name[,...]", Help: "only jobs of these names"},
 		{Long: "noconvert", Help: "memory in megabytes, never in a larger unit"},
+		{Long: "ncpus", Short: 'I', Argument: "min[-max]", Help: "only jobs that had so many CPUs"},
+		{Long: "nnodes", Short: 'i', Argument: "min[-max]", Help: "only jobs that had so many nodes"},
 		{Long: "nodelist", Short: 'N', Argument: "nodes", Help: "only jobs that ran on these nodes, as in n[1-4]"},
 		{Long: "noheader", Short: 'n', Help: "no header lines"},
 		{Long: "parsable", Short: 'p', Help: "columns separated by |, with one at the end"},
 		{Long: "parsable2", Short: 'P', Help: "columns separated by |, without one at the end"},
 		{Long: "partition", Short: 'r', Argument: "partition[,...]", Help: "only jobs in these partitions"},
 		{Long: "qos", Short: 'q', Argument: "qos[,...]", Help: "only jobs of these qualities of service"},
+		{Long: "reason", Short: 'R', Argument: "reason[,...]", Help: "only jobs that waited, or ended, for one of these reasons"},
 		{Long: "starttime", Short: 'S', Argument: "time", Help: "only jobs that were not over before this time: 2030-01-20[T16:00], 0120, 16:00, midnight, now-2days"},
 		{Long: "state", Short: 's', Argument: "state[,...]", Help: "only jobs that were in these states (R, CD, failed, …) in that time"},
+		{Long: "timelimit-max", Short: 'K', Argument: "time", Help: "with --timelimit-min: only jobs with a time limit between the two"},
+		{Long: "timelimit-min", Short: 'k', Argument: "time", Help: "only jobs with this time limit"},
+		{Long: "truncate", Short: 'T', Help: "cut the times of jobs, and what follows from them, to those between --starttime and --endtime"},
 		{Long: "units", Argument: "K|M|G|T|P", Help: "the unit of amounts of memory"},
 		{Long: "user", Short: 'u', Argument: "user[,...]", Aliases: []string{"uid"}, Help: "only jobs of these users, by name or number"},
+		{Long: "wckeys", Short: 'W', Argument: "wckey[,...]", Help: "only jobs with one of these workload characterization keys"},
 	}, later()...)
 }
 
 // later are options of sacct that have no effect here, or are refused by name.
 func later() []option.Option {
-	one := "this cluster is the only one"
-	return []option.Option{
-		{Long: "allclusters", Short: 'L', Ignored: one},
-		{Long: "clusters", Short: 'M', Argument: "clusters", Aliases: []string{"cluster"}, Ignored: one},
-		{Long: "federation", Ignored: one}, {Long: "local", Ignored: one},
+	return append([]option.Option{
+		{Long: "allclusters", Short: 'L', Help: "accepted and without effect: this cluster is the only one"},
+		client.ClusterOption("SLURM_CLUSTERS"),
 		{Long: "completion", Short: 'c', Later: "there is one record of each job, which gacct shows without this option"},
 		{Long: "file", Short: 'f', Argument: "file", Later: "leave the option out: the controllers have the history"},
-		{Long: "batch-script", Short: 'B', Later: "gcontrol write batch_script JOB writes it as long as the job is remembered (MinJobAge)"},
 		{Long: "env-vars", Later: "the environment of a job is not kept"},
 		{Long: "flags", Short: 'F', Argument: "flags", Later: "leave the option out"},
 		{Long: "associations", Short: 'x', Argument: "ids", Later: "use --accounts and --user"},
-		{Long: "timelimit-min", Short: 'k', Argument: "time", Later: "use -o TimelimitRaw and choose from the output"},
-		{Long: "timelimit-max", Short: 'K', Argument: "time", Later: "use -o TimelimitRaw and choose from the output"},
-		{Long: "nnodes", Short: 'i', Argument: "min[-max]", Later: "use -o NNodes and choose from the output"},
-		{Long: "ncpus", Short: 'I', Argument: "min[-max]", Later: "use -o NCPUS and choose from the output"},
-		{Long: "reason", Short: 'R', Argument: "reasons", Later: "use -o Reason and choose from the output"},
-		{Long: "truncate", Short: 'T', Later: "compute from Start and End, which are as they were"},
-		{Long: "wckeys", Short: 'W', Argument: "wckeys", Later: "use -o WCKey and choose from the output"},
-		{Long: "whole-hetjob", Argument: "yes|no", OptionalArgument: true, Ignored: "there are no heterogeneous jobs"},
-		{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
-	}
+		{Long: "whole-hetjob", Argument: "yes|no", OptionalArgument: true, Help: "accepted and without effect: there are no heterogeneous jobs"},
+		{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+	}, client.FederationOptions("federation", "local")...)
 }

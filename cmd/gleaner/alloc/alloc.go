@@ -34,6 +34,9 @@ func run(inv *option.Invocation) error {
 		return err
 	}
 	inv.Values = inv.Over(inEnvironment)
+	if inv.Given(optNoShell) {
+		return leave(inv)
+	}
 	revoked := syscall.Signal(0)
 	argv := inv.Operands
 	switch {
@@ -61,6 +64,21 @@ func run(inv *option.Invocation) error {
 	keeper.end(status)
 	say(inv, "Relinquishing job allocation %s", a.Name())
 	return errors.Join(err, option.Exit(status), a.Release())
+}
+
+// leave gets an allocation and runs nothing: the number is what was wanted.
+func leave(inv *option.Invocation) error {
+	if len(inv.Operands) > 0 {
+		return inv.Fail("--%s runs no command: leave %q out", optNoShell, inv.Operands[0])
+	}
+	a, err := allocation.ObtainWithoutClient(inv, inv.Values, optNoShell)
+	if err != nil {
+		return err
+	}
+	a.Leave()
+	say(inv, "Granted job allocation %s", a.Name())
+	say(inv, "Nodes %s are ready for job", a.Job.GetNodeList())
+	return nil
 }
 
 func killSignal(text string) (syscall.Signal, error) {

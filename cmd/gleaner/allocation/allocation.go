@@ -56,6 +56,7 @@ const defaultInactiveS = 120
 func Options() []option.Option {
 	return []option.Option{
 		{Long: optImmediate, Short: 'I', Argument: "seconds", OptionalArgument: true, Help: "give up if the allocation is not there within so many seconds, 5 if no number is attached"},
+		client.ClusterOption("SLURM_CLUSTERS"),
 		{Long: optInactive, Argument: "seconds", Default: strconv.Itoa(defaultInactiveS), Help: "how long an allocation of its own outlives a client that is lost"},
 	}
 }
@@ -80,7 +81,23 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 		return nil, err
 	}
 	a := &Allocation{inv: inv, Session: uuid.NewString()}
-	asked, err := jobspec.NewAllocation(inv, values, name, script(a.Session, inactive))
+	return a.obtain(values, name, script(a.Session, inactive), patience)
+}
+
+// ObtainWithoutClient is Obtain for an allocation that nobody stands for: it ends when
+// its time is over or somebody cancels it.
+func ObtainWithoutClient(inv *option.Invocation, values option.Values, name string) (*Allocation, error) {
+	_, patience, err := waits(inv)
+	if err != nil {
+		return nil, err
+	}
+	a := &Allocation{inv: inv}
+	return a.obtain(values, name, scriptWithoutClient, patience)
+}
+
+func (a *Allocation) obtain(values option.Values, name, script string, patience time.Duration) (*Allocation, error) {
+	inv := a.inv
+	asked, err := jobspec.NewAllocation(inv, values, name, script)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +108,10 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 		return nil, err
 	}
 	if a.client, err = client.Connect(inv); err != nil {
+		return nil, err
+	}
+	if _, err := a.client.Cluster(inv.Context, values); err != nil {
+		a.client.Close()
 		return nil, err
 	}
 	answer, err := client.Call(inv.Context, a.client, a.client.Submit, asked.Request)
@@ -123,12 +144,17 @@ func refused(inv *option.Invocation, err error) error {
 	return option.Fail(1, "Unable to allocate resources: %s", text)
 }
 
-// script is what the job runs: it waits for its client's session. The commands are
-// linked in /usr/local/bin of every job, whatever PATH says, or in an image in
-// /run/gleaner/bin.
+// The commands are linked in /usr/local/bin of every job, whatever PATH says, or in an
+// image in /run/gleaner/bin.
+const holder = "PATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gleaner hold"
+
+// script is what the job runs: it waits for its client's session.
 func script(session string, inactiveS uint32) string {
-	return fmt.Sprintf("#!/bin/sh\n# This script holds the nodes for the one who asked for them.\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gleaner hold %s %d\n", session, inactiveS)
+	return fmt.Sprintf("#!/bin/sh\n# This script holds the nodes for the one who asked for them.\n%s %s %d\n", holder, session, inactiveS)
 }
+
+// scriptWithoutClient waits for nobody.
+const scriptWithoutClient = "#!/bin/sh\n# This script holds the nodes until the job's time is over, or it is cancelled.\n" + holder + "\n"
 
 // waits reads --inactive-limit and --immediate; patience 0 = for ever.
 func waits(inv *option.Invocation) (inactiveS uint32, patience time.Duration, err error) {

@@ -56,7 +56,7 @@ func Command() *option.Command {
 			{Long: "interactive", Short: 'i', Environment: from("INTERACTIVE"), Later: "look with gqueue, then name the jobs"},
 			{Long: "hurry", Short: 'H', Environment: from("HURRY"), Later: option.LeaveOut + "; nothing is staged out"},
 			{Long: "wckey", Argument: "key", Environment: from("WCKEY"), Later: "choose by --partition, --account, --qos or --name"},
-			{Long: "clusters", Short: 'M', Argument: "names", Later: "name the controller of the other cluster with --controller"},
+			client.ClusterOption("SLURM_CLUSTERS"),
 			{Long: "sibling", Argument: "cluster", Later: option.LeaveOut},
 		},
 		Examples: []option.Example{
@@ -98,6 +98,9 @@ func cancelJobs(inv *option.Invocation) error {
 		return err
 	}
 	defer controller.Close()
+	if _, err := controller.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	if inv.Given("verbose") {
 		announceCancel(inv, request)
 	}

@@ -39,6 +39,11 @@ func (s *Scripted) Submit(_ context.Context, request *pb.SubmitRequest) (*pb.Sub
 	return s.OnSubmit(len(s.Submits), request)
 }
 
+// ShowConfig knows the name of the cluster.
+func (s *Scripted) ShowConfig(context.Context, *pb.ShowConfigRequest) (*pb.ShowConfigResponse, error) {
+	return &pb.ShowConfigResponse{Entries: []*pb.ConfigEntry{{Key: "ClusterName", Value: "lab"}}}, nil
+}
+
 func (s *Scripted) Cancel(_ context.Context, request *pb.CancelRequest) (*pb.CancelResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

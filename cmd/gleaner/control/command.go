@@ -1,6 +1,7 @@
 package control
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
@@ -27,6 +28,7 @@ func Command() *option.Command {
 			{Name: "hold IDS", Help: "keep jobs from starting; IDS are 12,13_4,15_[1-5], or jobname=NAME. What an administrator holds of somebody else only an administrator releases. A job that runs continues, and is held when it waits again"},
 			{Name: "uhold IDS", Help: "the same, but the user may release it"},
 			{Name: "release IDS", Help: "let held jobs start; a priority that was set is computed again"},
+			{Name: "completing", Help: "jobs that have ended while nodes still clean up after them, and for how long they have"},
 			{Name: "write batch_script ID [FILE]", Help: "write a job's script, as it was submitted, into FILE, or slurm-ID.sh; - is standard output"},
 			{Name: "listpids [JOB[.STEP]] [NODE]", Help: "the processes of a job's steps on a node: this one, if it is a node of the job, or else its only one; without JOB, or with *, those of all your jobs there. PID is as seen from where it is typed: on the node and inside the job with the processes that the tasks have started, whose LOCALID and GLOBALID are -; from elsewhere of the tasks alone, as numbered inside the job, and it says so"},
 			{Name: "requeue [Incomplete] IDS", Help: "end the present run and wait again, at once and with no age; Incomplete leaves jobs alone that are over. What depended on the end of a job that is over stays as it was decided"},
@@ -58,7 +60,7 @@ func Command() *option.Command {
 			{Name: "snapshot restore FILE", Help: "put a backup in the place of the state of the cluster, after showing both and asking. Administrators only"},
 			{Name: "version", Help: "the version of this program"},
 		},
-		Options: []option.Option{
+		Options: append([]option.Option{
 			{Long: "all", Short: 'a', Help: "status: every node, not the worst cases alone. Partitions are always all shown"},
 			{Long: "details", Short: 'd', Help: "more of each thing shown"},
 			{Long: "replay", Help: "apply: show first how long the jobs of the last weeks would have waited under this policy, and warn of accounts that would have waited longer"},
@@ -72,14 +74,11 @@ func Command() *option.Command {
 			{Long: "oneliner", Short: 'o', Help: "each thing on one line"},
 			{Long: "quiet", Short: 'Q', Help: "no word about what went well"},
 			{Long: "yes", Short: 'y', Help: "apply, fence, snapshot restore: do not ask"},
-			{Long: "clusters", Short: 'M', Argument: "clusters", Later: "name another controller with --controller"},
-			{Long: "federation", Later: "this cluster is the only one; leave the option out"},
-			{Long: "future", Short: 'F', Later: "nodes appear when they register"},
-			{Long: "local", Later: "this cluster is the only one; leave the option out"},
-			{Long: "sibling", Later: "this cluster is the only one; leave the option out"},
+			{Long: "future", Short: 'F', Help: "nodes that are still to come too; there are none, since nodes appear when they register"},
 			{Long: "uid", Short: 'u', Argument: "uid", Later: "run gcontrol as that user"},
-			{Long: "verbose", Short: 'v', Later: "leave the option out"},
-		},
+			{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+			client.ClusterOption("SLURM_CLUSTERS"),
+		}, client.FederationOptions("federation", "local", "sibling")...),
 		Run: runControl,
 		Examples: []option.Example{
 			{Text: "Take a node out of service for new jobs, and back", Command: "gcontrol update NodeName=n7 State=DRAIN Reason=\"fan is failing\"\ngcontrol update NodeName=n7 State=RESUME"},

@@ -49,6 +49,7 @@ func controlVerbs() []controlVerb {
 		{name: "checkpoint", run: controlCheckpoint},
 		{name: "migrate", run: controlMigrate},
 		{name: "wait_job", run: controlWaitJob},
+		{name: "completing", run: controlCompleting},
 		{name: "write", run: controlWrite},
 		{name: "listpids", run: controlListPids},
 		{name: "top", run: controlTop},
@@ -93,6 +94,13 @@ func runControl(inv *option.Invocation) error {
 		return err
 	}
 	defer run.client.Close()
+	given, err := inv.Command.FromEnvironment(inv.Lookup)
+	if err != nil {
+		return err
+	}
+	if _, err := run.client.Cluster(inv.Context, inv.Over(given)); err != nil {
+		return err
+	}
 	return verb.run(run, words)
 }
 
@@ -178,9 +186,9 @@ var laterVerbs = map[string]string{
 	"takeover":    "another controller takes over by itself when the leader is gone",
 	"reconfigure": "policy is changed by gcontrol apply -f cluster.toml, and needs no reconfiguring",
 	"reboot":      "drain the node and restart it by hand", "cancel_reboot": "there is no reboot to cancel",
-	"notify":     "use gcancel --signal to reach a job",
-	"completing": "use gqueue -t CG", "pidinfo": "look at /proc/PID/cgroup",
-	"token": "callers are known by their connection", "errnumstr": "messages carry no numbers", "cluster": "name another controller with --controller",
+	"notify":  "use gcancel --signal to reach a job",
+	"pidinfo": "look at /proc/PID/cgroup",
+	"token":   "callers are known by their connection, and there is no slurmrestd to show a token to", "errnumstr": "messages carry no numbers", "cluster": "name another controller with --controller",
 	"setdebug": "set the log level of gctld when starting it", "setdebugflags": "set the log level of gctld when starting it",
 	"schedloglevel": "set the log level of gctld when starting it", "fsdampeningfactor": "priority.dampening_factor of cluster.toml has it",
 	"assoc_mgr": "use gcontrol show assoc_mgr", "exit": "there is no interactive mode", "quit": "there is no interactive mode",

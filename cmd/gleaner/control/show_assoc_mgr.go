@@ -23,19 +23,18 @@ var limitKinds = map[string]pb.LimitRecord{
 func showAssocMgr(c *controlRun, words []string) error {
 	request := &pb.ListLimitsRequest{}
 	for _, word := range words {
-		key, value, _ := strings.Cut(word, "=")
-		names := strings.Split(value, ",")
-		if value == "" {
-			key = "" // names nothing
-		}
-		switch strings.ToLower(key) {
-		case "users", "user":
+		key, value, assigns := strings.Cut(word, "=")
+		names := strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		switch {
+		case !assigns || key == "":
+			return c.inv.Fail("show assoc_mgr: invalid entity %q: type users=NAMES, accounts=NAMES, qos=NAMES or flags=users,assoc,qos", word)
+		case abbreviates(key, "users"): // without a name: all
 			request.Users = append(request.Users, names...)
-		case "accounts", "account":
+		case abbreviates(key, "accounts"):
 			request.Accounts = append(request.Accounts, names...)
-		case "qos":
+		case abbreviates(key, "qos"):
 			request.Qos = append(request.Qos, names...)
-		case "flags", "flag":
+		case abbreviates(key, "flags"):
 			for _, flag := range names {
 				kind, known := limitKinds[strings.ToLower(flag)]
 				if !known {
@@ -70,6 +69,9 @@ func showAssocMgr(c *controlRun, words []string) error {
 	p.print(request.Kinds)
 	return p.Flush()
 }
+
+// abbreviates reports whether a key is a word or its beginning, as scontrol takes them.
+func abbreviates(key, word string) bool { return strings.HasPrefix(word, strings.ToLower(key)) }
 
 // limitPrinter writes limits as scontrol does: GrpJobs=LIMIT(USED), N where
 // there is no limit.

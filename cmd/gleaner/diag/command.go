@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
@@ -22,8 +23,8 @@ func Command() *option.Command {
 			{Long: "sort-by-time2", Short: 'T', Help: "requests by the time that one took"},
 			show.JSONOption(),
 			show.YAMLOption(),
-			{Long: "cluster", Short: 'M', Argument: "cluster", Aliases: []string{"clusters"}, Ignored: "this cluster is the only one"},
-			{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
+			client.ClusterOption(),
+			{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
 		},
 		Run: runDiag,
 		Examples: []option.Example{

@@ -31,6 +31,9 @@ func runDiag(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
+	if _, err := controllers.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	said, err := client.AskOne(inv.Context, controllers, controllers.Diagnose, &pb.DiagnoseRequest{Reset_: inv.Given("reset")})
 	if err != nil {
 		return client.LoadError(inv, load, err)

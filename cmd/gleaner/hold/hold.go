@@ -17,7 +17,7 @@ import (
 // Command is the table of gleaner hold, which nobody types.
 func Command() *option.Command {
 	return &option.Command{
-		Name: "hold", Hidden: true, Summary: "wait inside a job for the session that it lives as long as", Usage: "session seconds",
+		Name: "hold", Hidden: true, Summary: "wait inside a job for the session that it lives as long as", Usage: "[session seconds]",
 		Operands: []option.Variable{
 			{Name: "session", Help: "its name"}, {Name: "seconds", Help: "how long it may be without a client"},
 		},
@@ -27,6 +27,10 @@ func Command() *option.Command {
 }
 
 func hold(inv *option.Invocation) error {
+	if len(inv.Operands) == 0 && inv.Getenv("GLEANER_STEP_SOCKET") != "" {
+		<-inv.Context.Done()
+		return nil
+	}
 	if len(inv.Operands) != 2 {
 		return option.Fail(1, "gleaner hold is the script of jobs that grun and galloc make: type grun or galloc")
 	}

@@ -1,8 +1,10 @@
 package info
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
@@ -34,7 +36,7 @@ var infoExamples = []option.Example{
 }
 
 func infoOptions() []option.Option {
-	return append([]option.Option{
+	return slices.Concat([]option.Option{
 		{Long: "all", Short: 'a', Environment: infoVariable("ALL"), Help: "all partitions; they are always shown"},
 		{Long: "dead", Short: 'd', Help: "only nodes that do not respond"},
 		{Long: "exact", Short: 'e', Help: "nodes that differ in a size get separate lines, instead of the smallest one with a +"},
@@ -56,16 +58,8 @@ func infoOptions() []option.Option {
 		{Long: "sort", Short: 'S', Argument: "fields", Environment: infoVariable("SORT"), Default: "#P,-t, with --Node N", Help: "the order: letters of -o, each with a - before it for falling"},
 		{Long: "states", Short: 't', Argument: "state[,...]", Help: "only nodes in one of these states (idle, mix, alloc, drain, down, reclaimed, resv, maint, …); with & between them, in all of them"},
 		{Long: "summarize", Short: 's', Help: "one line for each partition, with its nodes counted by state"},
-	}, infoLater()...)
-}
-
-// infoLater are options of sinfo that are refused by name.
-func infoLater() []option.Option {
-	one := "this cluster is the only one; leave the option out"
-	return []option.Option{
-		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "federation", Later: one}, {Long: "local", Later: one},
-		{Long: "future", Short: 'F', Later: "nodes appear when they register"},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
-	}
+		{Long: "future", Short: 'F', Help: "nodes that are still to come too; there are none, since nodes appear when they register"},
+		{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+		client.ClusterOption("SLURM_CLUSTERS"),
+	}, client.FederationOptions("federation", "local"))
 }

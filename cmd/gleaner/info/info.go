@@ -31,6 +31,8 @@ type infoRun struct {
 	less    func(a, b *show.NodeRow) int
 	json    show.JSONShape
 	explain bool // say which nodes pretend, after the longest table
+	// cluster is its name, if --clusters was given: a line above the header.
+	cluster string
 }
 
 func runInfo(inv *option.Invocation) error {
@@ -45,6 +47,9 @@ func runInfo(inv *option.Invocation) error {
 		return err
 	}
 	defer run.client.Close()
+	if run.cluster, err = run.client.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	return console.Repeat(inv, everyS, run.once)
 }
 
@@ -205,6 +210,9 @@ func (run *infoRun) print(rows []*show.NodeRow, now time.Time) error {
 	out := bufio.NewWriterSize(run.inv.Stdout, 64<<10)
 	if run.inv.Given("iterate") || run.inv.Given("long") {
 		fmt.Fprintln(out, now.Format(console.DateLine))
+	}
+	if run.cluster != "" && !run.inv.Given("noheader") {
+		fmt.Fprintf(out, "CLUSTER: %s\n", run.cluster)
 	}
 	run.layout.Fit(rows)
 	var line []byte

@@ -15,7 +15,6 @@ func submitLater() []option.Option {
 		{Long: "bb", Argument: "specification", Later: "name the files with --stage-in and --stage-out"},
 		{Long: "bbf", Argument: "file", Later: "name the files with --stage-in and --stage-out"},
 		{Long: "cluster-constraint", Argument: "features", Later: option.LeaveOut + "; there is one cluster"},
-		{Long: "clusters", Short: 'M', Argument: "names", Environment: variables("CLUSTERS"), Later: "name the controller of the other cluster with --controller"},
 		{Long: "container", Argument: "bundle", Environment: variables("CONTAINER"), Later: "bundles of a runtime have no digest, so that two nodes may have different ones: name the image that it was made of with --image"},
 		{Long: "export-file", Argument: "file", Later: "read the file inside the script, or name its variables in --export"},
 		{Long: "gid", Argument: "group", Later: "submit with newgrp(1) or sg(1) in that group"},

@@ -1,6 +1,7 @@
 package prio
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -28,8 +29,7 @@ func Command() *option.Command {
 }
 
 func prioOptions() []option.Option {
-	one := "this cluster is the only one; leave the option out"
-	return []option.Option{
+	return append([]option.Option{
 		{Long: "format", Short: 'o', Argument: "format", Environment: []string{"GPRIO_FORMAT", "SPRIO_FORMAT"}, Help: "the columns, as in \"%.15i %9r %.10Y\""},
 		{Long: "jobs", Short: 'j', Argument: "job[,...]", OptionalArgument: true, Help: "only these jobs"},
 		show.JSONOption(),
@@ -41,8 +41,7 @@ func prioOptions() []option.Option {
 		{Long: "sort", Short: 'S', Argument: "fields", Default: "i", Help: "the order: letters of -o, each with a - before it for falling"},
 		{Long: "user", Short: 'u', Argument: "user[,...]", Aliases: []string{"users"}, Help: "only jobs of these users, by name or number"},
 		{Long: "weights", Short: 'w', Help: "the weights of the factors, and no jobs"},
-		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "federation", Later: one}, {Long: "local", Later: one}, {Long: "sibling", Later: one},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
-	}
+		{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+		client.ClusterOption("SLURM_CLUSTERS"),
+	}, client.FederationOptions("federation", "local", "sibling")...)
 }

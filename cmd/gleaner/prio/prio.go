@@ -49,6 +49,9 @@ func runPrio(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
+	if _, err := controllers.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	config, err := client.AskOne(inv.Context, controllers, controllers.ShowConfig, &pb.ShowConfigRequest{})
 	if err != nil {
 		return client.LoadError(inv, client.LoadConfig, err)

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/steps"
@@ -43,10 +45,10 @@ var queueExamples = []option.Example{
 }
 
 func queueOptions() []option.Option {
-	return append([]option.Option{
+	return slices.Concat([]option.Option{
 		{Long: "account", Short: 'A', Argument: "account[,...]", Environment: queueVariable("ACCOUNT"), Help: "only jobs of these accounts"},
 		{Long: "all", Short: 'a', Environment: queueVariable("ALL"), Help: "jobs in all partitions; they are always shown"},
-		{Long: "array", Short: 'r', Environment: queueVariable("ARRAY"), Help: "one line for each task of an array, also those that wait"},
+		{Long: "array", Short: 'r', Environment: queueVariable("ARRAY"), Aliases: []string{"array-unique"}, Help: "one line for each task of an array, also those that wait"},
 		{Long: "format", Short: 'o', Argument: "format", Environment: queueVariable("FORMAT"), Default: queueFormat, Help: "the columns, as in \"%.18i %.9P %R\""},
 		{Long: "Format", Short: 'O', Argument: "name[:size][,...]", Environment: queueVariable("FORMAT2"), Help: "the columns by their names, as in \"JobID,Name:12,State\""},
 		{Long: "hide", Help: "leave out hidden partitions; there are none"},
@@ -61,7 +63,9 @@ func queueOptions() []option.Option {
 		{Long: "noconvert", Help: "memory in megabytes, never in a larger unit"},
 		{Long: "nodelist", Short: 'w', Argument: "nodes", Aliases: []string{"nodes"}, Help: "only jobs that run on these nodes, as in n[1-4]"},
 		{Long: "noheader", Short: 'h', Help: "no header line"},
+		{Long: "only-job-state", Help: "by default only the number and the state of each job"},
 		{Long: "partition", Short: 'p', Argument: "partition[,...]", Environment: queueVariable("PARTITION"), Help: "only jobs in these partitions"},
+		{Long: "priority", Short: 'P', Environment: queueVariable("PRIORITY"), Help: "a line in each partition for waiting jobs that name several"},
 		{Long: "qos", Short: 'q', Argument: "qos[,...]", Environment: queueVariable("QOS"), Help: "only jobs of these qualities of service"},
 		{Long: "reservation", Short: 'R', Argument: "reservation[,...]", Help: "only jobs that name these reservations"},
 		{Long: "sort", Short: 'S', Argument: "fields", Environment: queueVariable("SORT"), Default: queueSort, Help: "the order: letters of -o, each with a - before it for falling"},
@@ -70,19 +74,7 @@ func queueOptions() []option.Option {
 		{Long: "steps", Short: 's', Argument: "job.step[,...]", OptionalArgument: true, Help: "in place of jobs, the steps that run in one's own jobs (root: in all), or only these"},
 		{Long: "user", Short: 'u', Argument: "user[,...]", Environment: queueVariable("USERS"), Aliases: []string{"users"}, Help: "only jobs of these users, by name or number"},
 		{Long: "why", Argument: "job[,...]", Help: "in place of the list: why these jobs wait, when they will start, and which change would have them start sooner, with the command to type. Changes are tried on a copy of the queue"},
-	}, queueLater()...)
-}
-
-// queueLater are options of squeue that are refused by name.
-func queueLater() []option.Option {
-	one := "this cluster is the only one; leave the option out"
-	return []option.Option{
-		{Long: "array-unique", Later: "use --array for one line a task"},
-		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one},
-		{Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "federation", Later: one}, {Long: "local", Later: one}, {Long: "sibling", Later: one},
-		{Long: "only-job-state", Later: "use -o '%i %T'"},
-		{Long: "priority", Short: 'P', Later: "use -S -p,i -t PD for the order in which jobs are considered"},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
-	}
+		{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+		client.ClusterOption("SLURM_CLUSTERS"),
+	}, client.FederationOptions("federation", "local", "sibling"))
 }

@@ -3,6 +3,9 @@ package queue
 import (
 	"bufio"
 	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
@@ -19,7 +22,28 @@ func (run *queueRun) rows(job *pb.Job, view *show.View, add func(*show.JobRow) e
 	if tasks == nil && run.each {
 		tasks = job.GetWaitingTasks().GetRanges()
 	}
-	return show.JobRows(job, tasks, view, add)
+	for _, one := range run.inPartitions(job) {
+		if err := show.JobRows(one, tasks, view, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inPartitions is the job as it is shown: with --priority a waiting one once in each of
+// its partitions.
+func (run *queueRun) inPartitions(job *pb.Job) []*pb.Job {
+	names := strings.Split(job.GetPartition(), ",")
+	if !run.inv.Given("priority") || len(names) == 1 || !show.Pending(job) {
+		return []*pb.Job{job}
+	}
+	var jobs []*pb.Job
+	for _, name := range names {
+		one := proto.CloneOf(job)
+		one.Partition = name
+		jobs = append(jobs, one)
+	}
+	return jobs
 }
 
 // queuePrinter prints rows, sorted while there are few.

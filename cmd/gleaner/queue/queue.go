@@ -41,6 +41,8 @@ type queueRun struct {
 	dated  bool // a line with the time above the header
 	each   bool // a line for each waiting task
 	everyS int  // --iterate; 0 = once
+	// cluster is its name, if --clusters was given: a line above the header.
+	cluster string
 }
 
 func runQueue(inv *option.Invocation) error {
@@ -61,6 +63,9 @@ func runQueue(inv *option.Invocation) error {
 		return err
 	}
 	defer run.client.Close()
+	if run.cluster, err = run.client.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	return console.Repeat(inv, run.everyS, run.once)
 }
 
@@ -113,6 +118,8 @@ func queueLayout(inv *option.Invocation) (*format.Layout[*show.JobRow], error) {
 	switch {
 	case inv.Given("format"):
 		spec = inv.Text("format")
+	case inv.Given("only-job-state"):
+		spec = queueStateFormat
 	case inv.Given("start"):
 		spec = queueStartFormat
 	case inv.Given("long"):
@@ -130,6 +137,9 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 	printer := run.printer(out, view)
 	if run.dated && run.json == show.JSONNone {
 		fmt.Fprintln(out, now.Format(console.DateLine))
+	}
+	if run.cluster != "" && run.header && run.json == show.JSONNone {
+		fmt.Fprintf(out, "CLUSTER: %s\n", run.cluster)
 	}
 	found := 0
 	restart := func() bool { found = 0; return printer.forget() }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -102,6 +103,20 @@ func TestSpecialExit(t *testing.T) {
 		if got := strings.ReplaceAll(strings.TrimSpace(out), "\n", ","); got != want || exit != 0 {
 			t.Errorf("-t %s: %q, want %q; %s", states, got, want, stderr)
 		}
+	}
+}
+
+// TestRecordsOfControlCharacters: the separators of records and fields that programs
+// put between columns come back as they are.
+func TestRecordsOfControlCharacters(t *testing.T) {
+	clienttest.FixTime(t)
+	clienttest.ServeStub(t, clienttest.StubCluster())
+	invocation := []string{"gqueue", "--all", "--states=all", "--noconvert", "-M", "lab", "-j", "101", "-o", "\x1e%i\x1f%t\x1f%j"}
+	var out, stderr bytes.Buffer
+	status := stage.Dispatch(t.Context(), invocation, option.Streams{Stdout: &out, Stderr: &stderr})
+	want := "CLUSTER: lab\n\x1eJOBID\x1fST\x1fNAME\n\x1e101\x1fR\x1f"
+	if status != 0 || !strings.HasPrefix(out.String(), want) {
+		t.Errorf("status %d, %q, want %q; %s", status, out.String(), want, stderr.String())
 	}
 }
 

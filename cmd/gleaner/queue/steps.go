@@ -26,6 +26,7 @@ type stepRun struct {
 	layout  *format.Layout[*steps.Row]
 	less    func(a, b *steps.Row) int // nil = by partition, job and step
 	json    show.JSONShape
+	cluster string // as in queueRun
 }
 
 func runSteps(inv *option.Invocation) error {
@@ -41,6 +42,9 @@ func runSteps(inv *option.Invocation) error {
 		return err
 	}
 	defer run.client.Close()
+	if run.cluster, err = run.client.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	return console.Repeat(inv, everyS, run.once)
 }
 
@@ -134,6 +138,9 @@ func (run *stepRun) print(rows []*steps.Row, now time.Time) error {
 	out := bufio.NewWriter(run.inv.Stdout)
 	if run.inv.Given("iterate") || run.inv.Given("long") {
 		fmt.Fprintln(out, now.Format(console.DateLine))
+	}
+	if run.cluster != "" && !run.inv.Given("noheader") {
+		fmt.Fprintf(out, "CLUSTER: %s\n", run.cluster)
 	}
 	run.layout.Fit(rows)
 	var line []byte

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
@@ -31,10 +32,10 @@ func Command() *option.Command {
 			{Long: "parsable2", Short: 'P', Help: "columns separated by |, without one at the end"},
 			{Long: "time", Short: 't', Argument: "unit", Default: "minutes", Help: "seconds, minutes, hours, percent, or a number and its percentage: secper, minper, hourper"},
 			{Long: "tres", Short: 'T', Argument: "name[,...]", Default: "cpu", Help: "what is counted: cpu, mem, node, gres/gpu, gres/gpu:MODEL, or ALL"},
-			{Long: "all_clusters", Short: 'a', Ignored: "this cluster is the only one"},
-			{Long: "cluster", Short: 'M', Argument: "clusters", Ignored: "this cluster is the only one"},
-			{Long: "quiet", Short: 'Q', Ignored: "there is nothing else to say"},
-			{Long: "verbose", Short: 'v', Ignored: "there is no more to say"},
+			{Long: "all_clusters", Short: 'a', Help: "accepted and without effect: this cluster is the only one"},
+			client.ClusterOption(),
+			{Long: "quiet", Short: 'Q', Help: "accepted and without effect"},
+			{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
 		},
 		Run: runReport,
 		Examples: []option.Example{

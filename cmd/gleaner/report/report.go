@@ -116,6 +116,9 @@ func runReport(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
+	if _, err := controllers.Cluster(inv.Context, inv.Values); err != nil {
+		return err
+	}
 	all := sums{}
 	asked := &pb.ListRunsRequest{
 		Filter:  &pb.JobFilter{Accounts: r.accounts, Users: r.users},

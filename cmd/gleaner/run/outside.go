@@ -17,7 +17,7 @@ import (
 // ofSession are grun's options that a session has; the others are for steps
 // that are started from inside their job.
 var ofSession = []string{
-	optJobID, optPty, optOverlap, optExact, jobspec.OptExclusive, "immediate", "disable-status", optUnbuffered, optOvercommit,
+	optJobID, optPty, optOverlap, optExact, jobspec.OptExclusive, "immediate", "clusters", "disable-status", optUnbuffered, optOvercommit,
 	jobspec.OptNtasks, jobspec.OptNodes, jobspec.OptCPUsPerTask, jobspec.OptChdir, jobspec.OptExport, jobspec.OptQuiet, jobspec.OptVerbose, optMPI, optCPUBind, option.Controller,
 }
 

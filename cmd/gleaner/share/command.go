@@ -1,6 +1,7 @@
 package share
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 )
@@ -30,7 +31,6 @@ func Command() *option.Command {
 const optNoHeader = "no-header"
 
 func shareOptions() []option.Option {
-	one := "this cluster is the only one; leave the option out"
 	return []option.Option{
 		{Long: "accounts", Short: 'A', Argument: "account[,...]", Help: "only these accounts"},
 		{Long: "all", Short: 'a', Help: "all users, not only oneself"},
@@ -46,7 +46,7 @@ func shareOptions() []option.Option {
 		{Long: "partition", Short: 'm', Help: "the partition of associations that are for one only"},
 		{Long: "users", Short: 'u', Argument: "user[,...]", Aliases: []string{"uid"}, Help: "only these users, by name or number"},
 		{Long: "Users", Short: 'U', Help: "only users, without the accounts above them"},
-		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
-		{Long: "verbose", Short: 'v', Later: "leave the option out"},
+		{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
+		client.ClusterOption(),
 	}
 }

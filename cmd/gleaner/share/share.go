@@ -3,6 +3,7 @@
 package share
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -37,6 +38,10 @@ func runShare(inv *option.Invocation) error {
 		return err
 	}
 	defer controllers.Close()
+	cluster, err := controllers.Cluster(inv.Context, inv.Values)
+	if err != nil {
+		return err
+	}
 	var shares []*pb.Share
 	restart := func() bool { shares = nil; return true }
 	err = client.List(inv.Context, controllers, controllers.ListShares, &pb.ListSharesRequest{}, restart, func(answer *pb.ListSharesResponse) error {
@@ -60,6 +65,9 @@ func runShare(inv *option.Invocation) error {
 	}
 	if shape != show.JSONNone {
 		return writeJSON(inv, shape, rows)
+	}
+	if cluster != "" {
+		fmt.Fprintf(inv.Stdout, "CLUSTER: %s\n", cluster)
 	}
 	if !inv.Given(optNoHeader) {
 		printer.Header()

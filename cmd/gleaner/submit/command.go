@@ -1,9 +1,17 @@
 package submit
 
 import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
+
+// clusterOption is --clusters, which scripts have in their directives too.
+func clusterOption() option.Option {
+	clusters := client.ClusterOption("GSUB_CLUSTERS", "SBATCH_CLUSTERS", "SLURM_CLUSTERS")
+	clusters.InScript = true
+	return clusters
+}
 
 // Command is the table of gsubmit.
 func Command() *option.Command {
@@ -21,7 +29,7 @@ func Command() *option.Command {
 			{Name: "script", Help: "the batch script; standard input if none is named"},
 			{Name: "arguments", Help: "handed to the script, options among them too"},
 		},
-		Options: jobspec.Options(),
+		Options: append(jobspec.Options(), clusterOption()),
 		Often: []string{
 			jobspec.OptNodes, jobspec.OptNtasks, jobspec.OptCPUsPerTask, jobspec.OptMem, jobspec.OptGPUs, jobspec.OptTime,
 			jobspec.OptOutput, jobspec.OptPartition,

@@ -31,6 +31,10 @@ func submit(inv *option.Invocation) error {
 		return err
 	}
 	defer controller.Close()
+	cluster, err := controller.Cluster(inv.Context, job.Values)
+	if err != nil {
+		return err
+	}
 	if job.Values.Given(jobspec.OptTestOnly) {
 		return testOnly(inv, controller, job)
 	}
@@ -47,7 +51,7 @@ func submit(inv *option.Invocation) error {
 		return submissionFailed(err)
 	}
 	warn(inv, job, answer.GetWarnings())
-	if err := printNumber(inv, job, answer.GetJobId()); err != nil {
+	if err := printNumber(inv, job, answer.GetJobId(), cluster); err != nil {
 		return option.Fail(1, "job %d was submitted, but its number could not be printed: %w", answer.GetJobId(), err)
 	}
 	if err := sendFiles(inv, controller, answer.GetJobId(), job.Request.Spec.GetStaging()); err != nil {

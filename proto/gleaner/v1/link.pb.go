@@ -1238,8 +1238,11 @@ type Registered struct {
 	// As in LeaseRenewed.
 	Allocs        []*AllocId `protobuf:"bytes,5,rep,name=allocs,proto3" json:"allocs,omitempty"`
 	LeaseMarginMs uint32     `protobuf:"varint,6,opt,name=lease_margin_ms,json=leaseMarginMs,proto3" json:"lease_margin_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// When the session breaks, the node waits for a part of this, at random, before
+	// it opens another: all nodes lose the same leader at the same moment.
+	ReconnectWithinMs uint32 `protobuf:"varint,7,opt,name=reconnect_within_ms,json=reconnectWithinMs,proto3" json:"reconnect_within_ms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Registered) Reset() {
@@ -1310,6 +1313,13 @@ func (x *Registered) GetAllocs() []*AllocId {
 func (x *Registered) GetLeaseMarginMs() uint32 {
 	if x != nil {
 		return x.LeaseMarginMs
+	}
+	return 0
+}
+
+func (x *Registered) GetReconnectWithinMs() uint32 {
+	if x != nil {
+		return x.ReconnectWithinMs
 	}
 	return 0
 }
@@ -4685,7 +4695,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12\x16\n" +
 	"\x06parked\x18\a \x01(\bR\x06parked\x128\n" +
 	"\vnetwork_end\x18\xbe\x01 \x01(\v2\x16.gleaner.v1.NetworkEndR\n" +
-	"networkEnd\"\xef\x01\n" +
+	"networkEnd\"\x9f\x02\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
@@ -4693,7 +4703,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x0erenew_every_ms\x18\x03 \x01(\rR\frenewEveryMs\x12(\n" +
 	"\x10sent_boottime_ns\x18\x04 \x01(\x03R\x0esentBoottimeNs\x12+\n" +
 	"\x06allocs\x18\x05 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\"\x8d\x01\n" +
+	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\x12.\n" +
+	"\x13reconnect_within_ms\x18\a \x01(\rR\x11reconnectWithinMs\"\x8d\x01\n" +
 	"\n" +
 	"RenewLease\x12(\n" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12+\n" +
