@@ -44,12 +44,23 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 // obeyAlloc carries out a message about the life of an allocation, as the registry
 // decides.
 func (a *agent) obeyAlloc(ctx context.Context, m *pb.ControllerMessage) {
+	if !a.obeyLocked(ctx, m).Renew {
+		return
+	}
+	load := hostLoad() // reads files: not under the lock
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sendLocked(a.registry.Renewal(timeNow(), load))
+}
+
+// obeyLocked does all of it but ask for a lease.
+func (a *agent) obeyLocked(ctx context.Context, m *pb.ControllerMessage) registry.Do {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	do, known := a.registry.Obey(m, timeNow())
 	if !known {
 		a.log.Warn("a message that this gnoded does not understand: is it older than the controller?")
-		return
+		return do
 	}
 	if do.Refused != nil {
 		id := m.GetStartAlloc().GetAlloc()
@@ -59,12 +70,10 @@ func (a *agent) obeyAlloc(ctx context.Context, m *pb.ControllerMessage) {
 	if do.New != nil {
 		a.tend(ctx, a.newAlloc(do.New))
 	}
-	if do.Renew {
-		a.sendLocked(a.registry.Renewal(timeNow(), hostLoad()))
-	}
 	if do.Done != nil {
 		close(a.allocs[do.Done.Key].acknowledged)
 	}
+	return do
 }
 
 // carryOut sends and passes on what the registry decided. The caller holds a.mu.

@@ -311,6 +311,11 @@ func (s *sink[M, P]) Send(message *M) error {
 	return nil
 }
 
+func (s *sink[M, P]) SendMsg(message any) error {
+	checkAnswer(s.t, message.(proto.Message))
+	return nil
+}
+
 func checkAnswer(t *testing.T, message proto.Message) {
 	t.Helper()
 	data, err := proto.Marshal(message)

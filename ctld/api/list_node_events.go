@@ -53,7 +53,11 @@ func (s *Controller) ListNodeEvents(request *pb.ListNodeEventsRequest, stream pb
 func (s *Controller) pastEvents(list *eventList, view *state.View) error {
 	ctx := list.stream.Context()
 	choice := history.Choice{Events: true, SinceMS: list.request.GetSinceMs(), UntilMS: list.request.GetUntilMs()}
-	through, err := s.options.History.Read(ctx, choice, state.EndOf(view.Index()), func(_ state.Position, run *pb.PastRun) error {
+	through, err := s.options.History.Read(ctx, choice, state.EndOf(view.Index()), func(found *history.Found) error {
+		run, err := found.Run()
+		if err != nil {
+			return err
+		}
 		return list.add(run.GetEvent())
 	})
 	if ctx.Err() != nil {

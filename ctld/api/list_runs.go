@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 type History interface {
 	// Read calls use with runs in the order of their jobs, up to the position that it
 	// returns and not behind last.
-	Read(ctx context.Context, choice history.Choice, last state.Position, use func(state.Position, *pb.PastRun) error) (state.Position, error)
+	Read(ctx context.Context, choice history.Choice, last state.Position, use func(*history.Found) error) (state.Position, error)
+	// Sum adds runs up, and calls use with those that it cannot add up.
+	Sum(ctx context.Context, choice history.Choice, last state.Position, use func(*history.Found) error) ([]*pb.RunSum, state.Position, error)
 	// Copy returns rows behind a position, and up to where they are complete.
 	Copy(ctx context.Context, after state.Position) ([]history.Row, state.Position, error)
 }
@@ -25,8 +28,12 @@ type History interface {
 // noHistory is that of a controller without a database.
 type noHistory struct{}
 
-func (noHistory) Read(context.Context, history.Choice, state.Position, func(state.Position, *pb.PastRun) error) (state.Position, error) {
+func (noHistory) Read(context.Context, history.Choice, state.Position, func(*history.Found) error) (state.Position, error) {
 	return 0, history.ErrAway
+}
+
+func (noHistory) Sum(context.Context, history.Choice, state.Position, func(*history.Found) error) ([]*pb.RunSum, state.Position, error) {
+	return nil, 0, history.ErrAway
 }
 
 func (noHistory) Copy(context.Context, state.Position) ([]history.Row, state.Position, error) {
@@ -50,13 +57,17 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	if err != nil {
 		return err
 	}
+	fields, err := runFields(request)
+	if err != nil {
+		return err
+	}
 	leave, err := s.readers.enter(stream.Context(), from.uid)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	view := s.cluster.View()
-	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.ListRunsResponse{Cluster: view.Policy().ClusterName}}
+	list := &runList{request: request, filter: f, fields: fields, may: s.sightOf(from, view), stream: stream, message: &pb.EncodedRuns{Cluster: view.Policy().ClusterName}}
 	recent := list.live(s)
 	// The position is known only once the database was read, and its rows come in the
 	// middle of the others: those of the outbox are told apart by their positions.
@@ -68,21 +79,20 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	slices.SortStableFunc(recent, func(a, b recentRun) int {
 		return cmp.Or(cmp.Compare(a.run.Job.Id.Job, b.run.Job.Id.Job), cmp.Compare(a.at, b.at))
 	})
-	read := func(at state.Position, run *pb.PastRun) error {
-		id := run.GetJob().GetId().GetJob()
-		for len(recent) > 0 && recent[0].before(id, at) {
+	if list.summable() {
+		return s.sumRuns(list, recent)
+	}
+	read := func(found *history.Found) error {
+		for len(recent) > 0 && recent[0].before(found.Job, found.At) {
 			if err := list.add(recent[0].run); err != nil {
 				return err
 			}
 			recent = recent[1:]
 		}
-		if len(recent) > 0 && recent[0].at == at { // in both
+		if len(recent) > 0 && recent[0].at == found.At { // in both
 			recent = recent[1:]
 		}
-		if !list.matches(run) {
-			return nil
-		}
-		return list.add(run)
+		return list.addFound(found)
 	}
 	through, err := s.options.History.Read(stream.Context(), list.choice(), state.EndOf(view.Index()), read)
 	if stream.Context().Err() != nil {
@@ -90,6 +100,32 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	}
 	list.message.Notice = s.historyNotice(view, through, err)
 	for _, rest := range recent {
+		if err := list.add(rest.run); err != nil {
+			return err
+		}
+	}
+	return list.end()
+}
+
+// sumRuns answers with sums, and with the runs that are in none.
+func (s *Controller) sumRuns(list *runList, recent []recentRun) error {
+	ctx, view := list.stream.Context(), list.may.view
+	sums, through, err := s.options.History.Sum(ctx, list.choice(), state.EndOf(view.Index()), list.addFound)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	list.message.Notice = s.historyNotice(view, through, err)
+	for _, sum := range sums {
+		if list.message.Sums = append(list.message.Sums, sum); len(list.message.Sums) == maxJobsPerMessage {
+			if err := list.send(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, rest := range recent {
+		if rest.at <= through { // it has been counted
+			continue
+		}
 		if err := list.add(rest.run); err != nil {
 			return err
 		}
@@ -128,11 +164,12 @@ func (r *recentRun) before(job uint32, at state.Position) bool {
 type runList struct {
 	request *pb.ListRunsRequest
 	filter  *filter
+	fields  *wantedFields
 	may     *sight
 	stream  pb.Controller_ListRunsServer
-	message *pb.ListRunsResponse
-	bytes   int
-	last    *pb.PastRun // held back: only the last run of a job is shown
+	message *pb.EncodedRuns
+	room    []byte // of the runs of the message
+	lastJob uint32 // of the last of them; of a job only the last run is shown
 }
 
 // choice is what the database can look for itself.
@@ -267,49 +304,81 @@ func (l *runList) withheld(run *pb.PastRun) *pb.PastRun {
 	return run
 }
 
+// addFound puts a run of the database into the answer, if it matches.
+func (l *runList) addFound(found *history.Found) error {
+	if l.chosenByDatabase() && l.readsAll(found.UID) {
+		return l.put(found.Job, found.Encoded())
+	}
+	run, err := found.Run()
+	if err != nil || !l.matches(run) {
+		return err
+	}
+	return l.add(run)
+}
+
+// chosenByDatabase reports whether the database has tested all conditions.
+func (l *runList) chosenByDatabase() bool {
+	f := l.filter
+	return len(f.ids) == 0 && f.jobNames == nil && f.qos == nil && f.reserved == nil && f.partitions == nil && f.nodes == nil && len(f.states) == 0
+}
+
+// summable reports whether sums over what the database chooses are what is asked for, and
+// have nothing that the caller may not see.
+func (l *runList) summable() bool {
+	if !l.request.GetSums() || !l.request.GetDuplicates() || !l.chosenByDatabase() {
+		return false
+	}
+	return !l.may.hides("jobs") || l.may.isUser && l.may.coordinator == "" && slices.Equal(l.choice().UIDs, []uint32{l.may.uid})
+}
+
+// readsAll reports whether the caller may read all of what is wanted of a user's runs.
+func (l *runList) readsAll(uid uint32) bool {
+	return l.may.all || l.may.isUser && l.may.uid == uid && !(l.may.hides("jobs") && wantsReason(l.request))
+}
+
 // add puts a run into the answer.
 func (l *runList) add(run *pb.PastRun) error {
-	if l.request.GetDuplicates() {
-		return l.put(run)
+	encoded, err := proto.Marshal(l.withheld(run))
+	if err != nil {
+		return err
 	}
-	last := l.last
-	l.last = run
-	if last == nil || last.GetJob().GetId().GetJob() == run.GetJob().GetId().GetJob() {
-		return nil
-	}
-	return l.put(last)
+	return l.put(run.GetJob().GetId().GetJob(), encoded)
 }
 
-func (l *runList) put(run *pb.PastRun) error {
-	run = l.withheld(run)
-	if !l.request.GetSteps() {
-		run.Steps = nil
+// put adds what is wanted of a run. The one before it is sent only now: it may have been of
+// the same job.
+func (l *runList) put(job uint32, encoded []byte) (err error) {
+	count := len(l.message.Runs)
+	if count > 0 && job == l.lastJob && !l.request.GetDuplicates() {
+		count--
+		l.room = l.room[:len(l.room)-len(l.message.Runs[count])]
+		l.message.Runs = l.message.Runs[:count]
 	}
-	l.message.Runs = append(l.message.Runs, run)
-	l.bytes += weight(run.GetJob())
-	for _, node := range run.GetSteps() {
-		l.bytes += proto.Size(node)
+	if count == maxJobsPerMessage || len(l.room) >= maxBytesPerMessage {
+		if err := l.send(); err != nil {
+			return err
+		}
 	}
-	if len(l.message.Runs) < maxJobsPerMessage && l.bytes < maxBytesPerMessage {
-		return nil
+	from := len(l.room)
+	if l.room, err = l.fields.appendTo(l.room, encoded); err != nil {
+		return errors.Join(history.ErrDamaged, err)
 	}
-	return l.send()
+	l.lastJob = job
+	l.message.Runs = append(l.message.Runs, l.room[from:len(l.room):len(l.room)])
+	return nil
 }
 
+// send sends what there is. The message may be in use for longer: it gets other room.
 func (l *runList) send() error {
-	err := l.stream.Send(l.message)
-	l.message, l.bytes = &pb.ListRunsResponse{}, 0
+	err := l.stream.SendMsg(l.message)
+	l.room = make([]byte, 0, len(l.room)+len(l.room)/8)
+	l.message = &pb.EncodedRuns{Runs: make([][]byte, 0, len(l.message.Runs))}
 	return err
 }
 
 // end sends what is left.
 func (l *runList) end() error {
-	if l.last != nil {
-		if err := l.put(l.last); err != nil {
-			return err
-		}
-	}
-	if len(l.message.Runs) == 0 && l.message.Notice == "" {
+	if len(l.message.Runs) == 0 && len(l.message.Sums) == 0 && l.message.Notice == "" {
 		return nil
 	}
 	return l.send()

@@ -125,11 +125,12 @@ func (s *Controller) lastRun(ctx context.Context, may *sight, id *pb.JobId) (*pb
 			last = job
 		}
 	}
-	through, err := s.options.History.Read(ctx, history.Choice{Jobs: []uint32{id.GetJob()}}, state.EndOf(may.view.Index()), func(_ state.Position, run *pb.PastRun) error {
-		if list.matches(run) {
+	through, err := s.options.History.Read(ctx, history.Choice{Jobs: []uint32{id.GetJob()}}, state.EndOf(may.view.Index()), func(found *history.Found) error {
+		run, err := found.Run()
+		if err == nil && list.matches(run) {
 			take(run)
 		}
-		return nil
+		return err
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -16,7 +16,7 @@ func (s *Controller) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingRespo
 	answer := &pb.PingResponse{
 		Peer: s.cluster.Name(), Role: "follower", Leader: s.cluster.Leader(), Version: s.options.Version,
 		Term: s.cluster.Term(), AppliedIndex: s.cluster.AppliedIndex(), CommitIndex: s.cluster.CommitIndex(),
-		Level: s.options.Level, LastContactMs: contactMS(s.cluster.LastContact()), TimeMs: time.Now().UnixMilli(),
+		Level: s.options.Level, LastContactMs: contactMS(s.cluster.LastContact()), TimeMs: time.Now().UnixMilli(), Cluster: s.cluster.View().Policy().ClusterName,
 	}
 	if s.cluster.IsLeader() {
 		answer.Role = "leader"

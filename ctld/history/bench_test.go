@@ -1,51 +1,31 @@
-package history
+package history_test
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/history"
+	"github.com/gleaner-hpc/gleaner/ctld/history/historytest"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
-
-// benchRows are runs of 50 users, one a second.
-func benchRows(b *testing.B, from, count int, nowMS int64) []Row {
-	b.Helper()
-	rows := make([]Row, count)
-	for i := range rows {
-		n := from + i
-		endMS := nowMS - int64(1_000_000-n)*1000
-		run := &pb.PastRun{RanMs: 5000, Job: &pb.Job{
-			Id: &pb.JobId{Job: uint32(n + 1)}, State: pb.JobState_JOB_STATE_COMPLETED, Reason: "None", Partition: "main", NodeList: "node0123", BatchHost: "node0123",
-			Cpus: 4, Nodes: 1, SubmitMs: endMS - 9000, EligibleMs: endMS - 9000, StartMs: endMS - 5000, EndMs: endMS, TimeLimitS: 3600, Priority: 12345,
-			Owner: &pb.Identity{Uid: uint32(1000 + n%50), Gid: 1000, User: fmt.Sprint("user", n%50), Group: "users"},
-			Spec: &pb.JobSpec{Name: "train", Account: fmt.Sprint("lab", n%10), Qos: "normal", Partitions: []string{"main"}, WorkDirectory: "/home/user/project", StandardOutput: "slurm-%j.out",
-				CpusPerTask: 4, MemoryPerNodeBytes: 16 << 30, Command: "/home/user/project/train.sh"},
-			Allocation: []*pb.NodeAllocation{{Node: "node0123", MemoryBytes: 16 << 30, Tasks: 1, Devices: []*pb.AllocatedDevice{{Shares: 1, Model: "a100"}}}},
-			Usage:      &pb.Usage{PeakMemoryBytes: 5 << 30, CpuNs: 123456789},
-		}}
-		raw, err := proto.Marshal(run)
-		if err != nil {
-			b.Fatal(err)
-		}
-		rows[i] = Row{At: state.Position(n+1) << 20, Run: raw}
-	}
-	return rows
-}
 
 // BenchmarkPut: how many runs a second are taken, 1000 in a transaction that is synced.
 func BenchmarkPut(b *testing.B) {
-	database, err := OpenSQLite(filepath.Join(b.TempDir(), "history.db"))
+	database, err := history.OpenSQLite(filepath.Join(b.TempDir(), "history.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer database.Close()
-	rows := benchRows(b, 0, 1000, time.Now().UnixMilli())
+	rows := make([]history.Row, 1000)
+	for i := range rows {
+		if rows[i].Run, err = proto.Marshal(historytest.Run(i, 1_800_000_000_000+int64(i))); err != nil {
+			b.Fatal(err)
+		}
+	}
 	next := state.Position(0)
 	for b.Loop() {
 		for i := range rows {
@@ -59,27 +39,43 @@ func BenchmarkPut(b *testing.B) {
 	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "runs/s")
 }
 
-// BenchmarkLastWeek: a user's runs of the last week, among a million.
-func BenchmarkLastWeek(b *testing.B) {
-	database, err := OpenSQLite(filepath.Join(b.TempDir(), "history.db"))
+// million is a database with a million runs, the last of which ended now.
+func million(b *testing.B) *history.SQLite {
+	path := filepath.Join(b.TempDir(), "history.db")
+	if err := historytest.Fill(context.Background(), path, 1_000_000, time.Now().UnixMilli()); err != nil {
+		b.Fatal(err)
+	}
+	database, err := history.OpenSQLite(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer database.Close()
-	now := time.Now().UnixMilli()
-	for from := 0; from < 1_000_000; from += 10_000 {
-		rows := benchRows(b, from, 10_000, now)
-		if err := database.Put(context.Background(), 0, rows[len(rows)-1].At, rows); err != nil {
-			b.Fatal(err)
+	b.Cleanup(func() { _ = database.Close() })
+	return database
+}
+
+// BenchmarkMillion: a user's runs of the last week, among a million, and sums over all of
+// them.
+func BenchmarkMillion(b *testing.B) {
+	database := million(b)
+	b.Run("LastWeek", func(b *testing.B) {
+		found := 0
+		for b.Loop() {
+			found = 0
+			err := database.Read(context.Background(), history.Choice{Users: []string{"user7"}, SinceMS: time.Now().UnixMilli() - 7*24*3600*1000}, 1<<62, func(*history.Found) error { found++; return nil })
+			if err != nil {
+				b.Fatal(err)
+			}
 		}
+		b.ReportMetric(float64(found), "runs")
+	})
+	for name, since := range map[string]int64{"SumOfAll": 1, "SumOfAWeek": time.Now().UnixMilli() - 7*24*3600*1000} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				sums, err := database.Sum(context.Background(), history.Choice{SinceMS: since, UntilMS: time.Now().UnixMilli()}, 1<<62)
+				if err != nil || len(sums) != historytest.Users {
+					b.Fatal(len(sums), err)
+				}
+			}
+		})
 	}
-	found := 0
-	for b.Loop() {
-		found = 0
-		err := database.Read(context.Background(), Choice{Users: []string{"user7"}, SinceMS: now - 7*24*3600*1000}, 1<<62, func(state.Position, *pb.PastRun) error { found++; return nil })
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(found), "runs")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Postgres is a database of runs on a server, which several controllers may share: all
@@ -36,7 +35,10 @@ CREATE TABLE gleaner_runs (
 	gpus        bigint NOT NULL,
 	model       text NOT NULL,
 	borrowed    bigint NOT NULL,
-	run         bytea NOT NULL
+	run         bytea NOT NULL,
+	nodes       bigint NOT NULL DEFAULT 0,
+	memory_mib  bigint NOT NULL DEFAULT 0,
+	apart       bigint NOT NULL DEFAULT 1
 );
 CREATE INDEX gleaner_runs_job ON gleaner_runs (job);
 CREATE INDEX gleaner_runs_array ON gleaner_runs (array_job) WHERE array_job != 0;
@@ -46,6 +48,10 @@ CREATE INDEX gleaner_runs_account ON gleaner_runs (account, end_ms);
 CREATE INDEX gleaner_runs_end ON gleaner_runs (end_ms);
 CREATE TABLE gleaner_watermark (one boolean PRIMARY KEY CHECK (one), version integer NOT NULL, through bigint NOT NULL);
 `
+
+// postgresSumColumns are those that the first version of the tables had not.
+const postgresSumColumns = `
+ALTER TABLE gleaner_runs ADD COLUMN nodes bigint NOT NULL DEFAULT 0, ADD COLUMN memory_mib bigint NOT NULL DEFAULT 0, ADD COLUMN apart bigint NOT NULL DEFAULT 1`
 
 // Bounds of what is done with a server.
 const (
@@ -111,6 +117,13 @@ func (d *Postgres) prepare(ctx context.Context) error {
 		if err := tx.QueryRowContext(ctx, "SELECT version FROM gleaner_watermark").Scan(&version); err != nil {
 			return err
 		}
+		if version == 1 { // what is there already is added up run by run
+			if _, err := tx.ExecContext(ctx, postgresSumColumns); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE gleaner_watermark SET version = $1", schemaVersion)
+			return err
+		}
 		if version > schemaVersion {
 			return fmt.Errorf("%w: its tables have version %d, and this program reads %d: upgrade this controller, or name another database", ErrNewer, version, schemaVersion)
 		}
@@ -151,7 +164,7 @@ func (d *Postgres) lock(ctx context.Context, tx *sql.Tx) (state.Position, error)
 
 // postgresUpsert takes all rows at once: on the way to a server each statement counts.
 const postgresUpsert = `INSERT INTO gleaner_runs
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bytea[])
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bytea[], $16::bigint[], $17::bigint[], $18::bigint[])
 ON CONFLICT (at) DO NOTHING`
 
 // Put implements store. What another controller has put meanwhile is left out: it may
@@ -188,13 +201,17 @@ func (d *Postgres) Put(ctx context.Context, after, through state.Position, rows 
 
 // postgresRows are rows as the arrays of their columns.
 type postgresRows struct {
-	numbers [11][]int64
+	numbers [14][]int64
 	texts   [3][]string
 	runs    [][]byte
 }
 
 func (t *postgresRows) add(row *Row, c *columns) {
-	for i, number := range []int64{int64(row.At), int64(c.job), int64(c.array), int64(c.uid), c.eligible, c.start, c.end, c.ran, int64(c.cpus), int64(c.gpus), int64(c.borrowed)} {
+	apart := int64(0)
+	if c.apart {
+		apart = 1
+	}
+	for i, number := range []int64{int64(row.At), int64(c.job), int64(c.array), int64(c.uid), c.eligible, c.start, c.end, c.ran, int64(c.cpus), int64(c.gpus), int64(c.borrowed), int64(c.nodes), int64(c.memory), apart} {
 		t.numbers[i] = append(t.numbers[i], number)
 	}
 	for i, text := range []string{c.user, c.account, c.model} {
@@ -206,7 +223,7 @@ func (t *postgresRows) add(row *Row, c *columns) {
 // arguments are those of postgresUpsert, in the order of the table's columns.
 func (t *postgresRows) arguments() []any {
 	n := &t.numbers
-	return []any{n[0], n[1], n[2], n[3], t.texts[0], t.texts[1], n[4], n[5], n[6], n[7], n[8], n[9], t.texts[2], n[10], t.runs}
+	return []any{n[0], n[1], n[2], n[3], t.texts[0], t.texts[1], n[4], n[5], n[6], n[7], n[8], n[9], t.texts[2], n[10], t.runs, n[11], n[12], n[13]}
 }
 
 // storable is a text that PostgreSQL takes. The run itself keeps what it was.
@@ -224,16 +241,16 @@ func (d *Postgres) After(ctx context.Context, at state.Position, limit, bytes in
 }
 
 // Read implements store.
-func (d *Postgres) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
-	text, arguments := choice.postgres(through)
-	rows, err := d.pool.QueryContext(ctx, text, arguments...)
+func (d *Postgres) Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error {
+	conditions, arguments := choice.postgres(through)
+	rows, err := d.pool.QueryContext(ctx, "SELECT at, job, uid, run FROM gleaner_runs WHERE "+conditions+" ORDER BY job, at", arguments...)
 	if err != nil {
 		return err
 	}
 	return pass(rows, use)
 }
 
-// postgres is the choice as a question.
+// postgres is the choice as conditions.
 func (c *Choice) postgres(through state.Position) (string, []any) {
 	conditions, arguments := []string{"at <= $1", c.kind()}, []any{int64(through)}
 	and := func(condition string, value any) {
@@ -258,7 +275,10 @@ func (c *Choice) postgres(through state.Position) (string, []any) {
 	if c.UntilMS != 0 {
 		and("eligible_ms < ?", c.UntilMS)
 	}
-	return "SELECT at, run FROM gleaner_runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY job, at", arguments
+	if c.Apart {
+		conditions = append(conditions, "apart != 0")
+	}
+	return strings.Join(conditions, " AND "), arguments
 }
 
 func wide(numbers []uint32) []int64 {

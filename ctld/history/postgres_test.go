@@ -163,6 +163,7 @@ func TestPostgres(t *testing.T) {
 	for what, test := range map[string]func(*testing.T, string){
 		"ended runs arrive": endedRunsArrive,
 		"events are apart":  eventsAreApart,
+		"sums":              sumsAreThoseOfTheRuns,
 		"a gap is copied":   func(t *testing.T, url string) { gapIsCopied(t, url) },
 		"old runs are archived": func(t *testing.T, url string) {
 			oldRunsAreArchived(t, url)
@@ -249,7 +250,7 @@ func TestPostgresAway(t *testing.T) {
 
 	s.stop()
 	refuses("down")
-	if _, err := k.Read(context.Background(), Choice{}, k.Through(), func(state.Position, *pb.PastRun) error { return nil }); err == nil {
+	if _, err := k.Read(context.Background(), Choice{}, k.Through(), runs(func(*pb.PastRun) {})); err == nil {
 		t.Error("it was read while the server was down")
 	}
 	if err := s.start(); err != nil {
@@ -329,13 +330,12 @@ func TestPostgresTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	err = k.database.Read(context.Background(), Choice{Users: []string{"a\x00b"}, Accounts: []string{odd.Job.Spec.Account}}, 5, func(_ state.Position, run *pb.PastRun) error {
+	err = k.database.Read(context.Background(), Choice{Users: []string{"a\x00b"}, Accounts: []string{odd.Job.Spec.Account}}, 5, runs(func(run *pb.PastRun) {
 		found++
 		if !proto.Equal(run, odd) {
 			t.Errorf("%v", run)
 		}
-		return nil
-	})
+	}))
 	if err != nil || found != 1 {
 		t.Errorf("%d: %v", found, err)
 	}

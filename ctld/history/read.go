@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Choice is which runs are wanted. Conditions of different kinds must all hold, values of
@@ -20,6 +19,7 @@ type Choice struct {
 	Accounts []string
 	SinceMS  int64 // not over before; 0 = no bound
 	UntilMS  int64 // eligible before; 0 = no bound
+	Apart    bool  // only those that Sum leaves out
 }
 
 // ErrAway is returned when the database cannot be read now.
@@ -28,7 +28,7 @@ var ErrAway = errors.New("the history database cannot be read")
 // Read calls use with the chosen runs, in the order of the jobs' numbers and of a job in
 // the order of its runs, up to a position but not behind last. It returns that position:
 // what is behind it is in the outbox.
-func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, use func(state.Position, *pb.PastRun) error) (state.Position, error) {
+func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, use func(*Found) error) (state.Position, error) {
 	k.mu.Lock()
 	database, through := k.database, min(k.Through(), last)
 	if database != nil {
@@ -43,8 +43,8 @@ func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, u
 }
 
 // Read implements store.
-func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
-	text, arguments := choice.sql(through)
+func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error {
+	text, arguments := choice.question(through)
 	rows, err := d.read.QueryContext(ctx, text, arguments...)
 	if err != nil {
 		return classify(err)
@@ -52,7 +52,13 @@ func (d *SQLite) Read(ctx context.Context, choice Choice, through state.Position
 	return classify(pass(rows, use))
 }
 
-// sql is the choice as a question. A list is one argument, as JSON: the number of
+// question is what Read asks.
+func (c *Choice) question(through state.Position) (string, []any) {
+	conditions, arguments := c.sql(through)
+	return "SELECT at, job, uid, run FROM runs WHERE " + conditions + " ORDER BY " + c.order(), arguments
+}
+
+// sql is the choice as conditions. A list is one argument, as JSON: the number of
 // arguments of a statement is bounded.
 func (c *Choice) sql(through state.Position) (string, []any) {
 	conditions, arguments := []string{"+at <= ?", c.kind()}, []any{int64(through)}
@@ -79,14 +85,19 @@ func (c *Choice) sql(through state.Position) (string, []any) {
 	if c.UntilMS != 0 {
 		and("eligible_ms < ?", c.UntilMS)
 	}
-	// A plus keeps SQLite from walking through all runs only because they are in
-	// order there. To sort the found ones takes a tenth of the question; to decode
-	// them takes as long as all of it.
-	order := "+job, at"
-	if c.Events || len(conditions) == 2 {
-		order = "job, at"
+	if c.Apart {
+		and("apart != 0")
 	}
-	return "SELECT at, run FROM runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY " + order, arguments
+	return strings.Join(conditions, " AND "), arguments
+}
+
+// order is that of the answer. A plus keeps SQLite from walking through all runs only
+// because they are in order there.
+func (c *Choice) order() string {
+	if c.Events || len(c.Jobs)+len(c.UIDs)+len(c.Users)+len(c.Accounts) == 0 && c.SinceMS == 0 && c.UntilMS == 0 && !c.Apart {
+		return "job, at"
+	}
+	return "+job, at"
 }
 
 // kind is the condition that tells events from runs: they are of no job.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,17 @@ func readRows(t *testing.T) []Row {
 	return rows
 }
 
+// runs reads each run that is found.
+func runs(use func(*pb.PastRun)) func(*Found) error {
+	return func(found *Found) error {
+		run, err := found.Run()
+		if err == nil {
+			use(run)
+		}
+		return err
+	}
+}
+
 // TestReadGivesEachRunOnce: in order, and as it was put; whoever stops it has had exactly
 // what came before, as has one who meets a damaged run. No connection stays in use.
 func TestReadGivesEachRunOnce(t *testing.T) {
@@ -47,13 +59,17 @@ func TestReadGivesEachRunOnce(t *testing.T) {
 	read := func(ctx context.Context, stop func(seen int) error) (int, error) {
 		t.Helper()
 		seen := 0
-		err := database.Read(ctx, Choice{}, 1<<62, func(at state.Position, run *pb.PastRun) error {
+		err := database.Read(ctx, Choice{}, 1<<62, func(found *Found) error {
+			run, err := found.Run()
+			if err != nil {
+				return err
+			}
 			want := new(pb.PastRun)
 			if err := proto.Unmarshal(rows[seen].Run, want); err != nil {
 				t.Fatal(err)
 			}
-			if at != rows[seen].At || !proto.Equal(run, want) {
-				t.Fatalf("run %d at %d is %v", seen, at, run.GetJob().GetId())
+			if found.At != rows[seen].At || found.Job != want.Job.Id.Job || !proto.Equal(run, want) || !bytes.Equal(found.Encoded(), rows[seen].Run) {
+				t.Fatalf("run %d at %d is %v", seen, found.At, run.GetJob().GetId())
 			}
 			seen++
 			return stop(seen)
@@ -121,11 +137,15 @@ func eventsAreApart(t *testing.T, url string) {
 		{Choice{Events: true}, "1 3"}, {Choice{Events: true, SinceMS: 2001}, "3"}, {Choice{Events: true, UntilMS: 3000}, "1"},
 	} {
 		var got []string
-		err := k.database.Read(context.Background(), c.choice, 3, func(at state.Position, run *pb.PastRun) error {
+		err := k.database.Read(context.Background(), c.choice, 3, func(found *Found) error {
+			run, err := found.Run()
+			if err != nil {
+				return err
+			}
 			if (run.GetEvent() != nil) != c.choice.Events {
 				t.Errorf("%+v: %v", c.choice, run)
 			}
-			got = append(got, fmt.Sprint(at))
+			got = append(got, fmt.Sprint(found.At))
 			return nil
 		})
 		if text := strings.Join(got, " "); err != nil || text != c.want {

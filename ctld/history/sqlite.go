@@ -40,7 +40,10 @@ CREATE TABLE runs (
 	gpus        INTEGER NOT NULL,
 	model       TEXT NOT NULL,
 	borrowed    INTEGER NOT NULL,
-	run         BLOB NOT NULL
+	run         BLOB NOT NULL,
+	nodes       INTEGER NOT NULL DEFAULT 0,
+	memory_mib  INTEGER NOT NULL DEFAULT 0,
+	apart       INTEGER NOT NULL DEFAULT 1
 );
 CREATE INDEX runs_job ON runs (job);
 CREATE INDEX runs_array ON runs (array) WHERE array != 0;
@@ -48,9 +51,24 @@ CREATE INDEX runs_uid ON runs (uid, end_ms);
 CREATE INDEX runs_user ON runs (user, end_ms);
 CREATE INDEX runs_account ON runs (account, end_ms);
 CREATE INDEX runs_end ON runs (end_ms);
+` + sumIndexes + `
 CREATE TABLE watermark (one INTEGER PRIMARY KEY CHECK (one = 1), through INTEGER NOT NULL);
 INSERT INTO watermark VALUES (1, 0);
 `
+
+// sumIndexes are of what is added up: the first has all of it in the order in which that
+// is done, since the runs themselves are ten times as much to read and would have to be
+// sorted. The second finds the others.
+const sumIndexes = `
+CREATE INDEX runs_sums ON runs (account, user, model, end_ms, start_ms, eligible_ms, ran_ms, cpus, nodes, memory_mib, gpus, job, apart) WHERE apart = 0;
+CREATE INDEX runs_apart ON runs (end_ms) WHERE apart != 0;`
+
+// sumColumns are those that the first version of the tables had not.
+const sumColumns = `
+ALTER TABLE runs ADD COLUMN nodes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN memory_mib INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN apart INTEGER NOT NULL DEFAULT 1;
+` + sumIndexes
 
 // busyMS is how long SQLite itself waits for another process that has the file locked.
 const busyMS = 1000
@@ -98,6 +116,9 @@ func (d *SQLite) prepare() error {
 		switch {
 		case version == schemaVersion:
 			return nil
+		case version == 1: // what is there already is added up run by run
+			_, err := tx.Exec(sumColumns + fmt.Sprintf("PRAGMA user_version = %d;", schemaVersion))
+			return err
 		case version > schemaVersion:
 			return fmt.Errorf("%w: %s has version %d, and this program reads %d: upgrade this controller, or move the file away to begin a new one", ErrNewer, d.path, version, schemaVersion)
 		}
@@ -125,7 +146,7 @@ func (d *SQLite) Through(ctx context.Context) (state.Position, error) {
 	return state.Position(through), classify(err)
 }
 
-const upsert = `INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+const upsert = `INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 // Put implements store.
 func (d *SQLite) Put(ctx context.Context, after, through state.Position, rows []Row) error {
@@ -147,7 +168,7 @@ func (d *SQLite) Put(ctx context.Context, after, through state.Position, rows []
 			if err != nil {
 				return err
 			}
-			if _, err := add.ExecContext(ctx, int64(rows[i].At), c.job, c.array, c.uid, c.user, c.account, c.eligible, c.start, c.end, c.ran, c.cpus, c.gpus, c.model, c.borrowed, rows[i].Run); err != nil {
+			if _, err := add.ExecContext(ctx, int64(rows[i].At), c.job, c.array, c.uid, c.user, c.account, c.eligible, c.start, c.end, c.ran, c.cpus, c.gpus, c.model, c.borrowed, rows[i].Run, c.nodes, c.memory, c.apart); err != nil {
 				return err
 			}
 		}

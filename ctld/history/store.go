@@ -30,7 +30,9 @@ type store interface {
 	// about a number of bytes.
 	After(ctx context.Context, at state.Position, limit, bytes int) ([]Row, error)
 	// Read is that of Keeper.
-	Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error
+	Read(ctx context.Context, choice Choice, through state.Position, use func(*Found) error) error
+	// Sum adds up what runs used that are not apart.
+	Sum(ctx context.Context, choice Choice, through state.Position) ([]*pb.RunSum, error)
 	// Purge removes the oldest runs that ended before a time, at most so many, and
 	// returns how many. With an archive they are written there first, durably: a run
 	// may be there twice after a crash, and is never gone from both.
@@ -54,7 +56,7 @@ var (
 )
 
 // schemaVersion is that of the tables. A program that finds a newer one leaves them alone.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // maxReaders bounds the questions that are answered at once. The api bounds those of one
 // user.
@@ -65,8 +67,12 @@ type columns struct {
 	job, array, uid           uint32
 	user, account, model      string
 	eligible, start, end, ran int64 // milliseconds
-	cpus                      uint32
+	cpus, nodes               uint32
+	memory                    uint64 // MiB
 	gpus, borrowed            int
+	// apart: the other columns do not have all that the run used, so that it has to be
+	// decoded to be added up.
+	apart bool
 }
 
 func columnsOf(row *Row) (columns, error) {
@@ -75,7 +81,7 @@ func columnsOf(row *Row) (columns, error) {
 		return columns{}, fmt.Errorf("the run at position %d cannot be read: %w", row.At, err)
 	}
 	if event := run.GetEvent(); event != nil { // job 0 is nobody's
-		return columns{start: event.GetStartMs(), eligible: event.GetStartMs(), end: event.GetEndMs()}, nil
+		return columns{start: event.GetStartMs(), eligible: event.GetStartMs(), end: event.GetEndMs(), apart: true}, nil
 	}
 	job := run.GetJob()
 	c := columns{
@@ -86,19 +92,32 @@ func columnsOf(row *Row) (columns, error) {
 		c.eligible = job.GetSubmitMs()
 	}
 	if c.start != 0 { // else it is what it asked for and never had
-		c.cpus = job.GetCpus()
+		c.cpus, c.nodes = job.GetCpus(), job.GetNodes()
 	}
 	for _, node := range job.GetAllocation() {
-		c.gpus += len(node.GetDevices())
 		for _, device := range node.GetDevices() {
+			c.apart = c.apart || c.gpus > 0 && c.model != device.GetModel()
 			c.model = device.GetModel()
+			c.gpus++
 		}
+		c.memory += node.GetMemoryBytes()
 	}
 	for _, b := range run.GetBorrowed() {
 		c.borrowed += int(b.GetGpus())
 	}
+	asked := job.GetSpec()
+	inWords := asked.GetMemoryPerCpuBytes() + asked.GetMemoryPerGpuBytes() + asked.GetMemoryPerNodeBytes()
+	c.apart = c.apart || len(run.GetBorrowed()) > 0 || len(job.GetAllocation()) == 0 || c.memory == 0 && inWords > 0 || c.memory>>20 > maxMemory || max(c.cpus, c.nodes) > maxAmount
+	c.memory >>= 20
 	return c, nil
 }
+
+// Bounds of what one run adds to sums in the database, memory in MiB: the time of a million
+// such runs fits into a column.
+const (
+	maxMemory = 1 << 31
+	maxAmount = 1 << 20
+)
 
 // some are rows of a database, up to about a number of bytes.
 func some(rows *sql.Rows, bytes int) (found []Row, err error) {
@@ -114,20 +133,34 @@ func some(rows *sql.Rows, bytes int) (found []Row, err error) {
 	return found, rows.Err()
 }
 
+// Found is a run that a question finds, until use has returned.
+type Found struct {
+	At       state.Position
+	Job, UID uint32
+	encoded  sql.RawBytes
+}
+
+// Encoded is the run as the database has it: a pb.PastRun, if it is not damaged.
+func (f *Found) Encoded() []byte { return f.encoded }
+
+// Run is the run.
+func (f *Found) Run() (*pb.PastRun, error) {
+	run := new(pb.PastRun)
+	if err := proto.Unmarshal(f.encoded, run); err != nil {
+		return nil, errors.Join(ErrDamaged, err)
+	}
+	return run, nil
+}
+
 // pass calls use with each run of a database.
-func pass(rows *sql.Rows, use func(state.Position, *pb.PastRun) error) error {
+func pass(rows *sql.Rows, use func(*Found) error) error {
 	defer rows.Close()
-	var raw sql.RawBytes
+	var found Found
 	for rows.Next() {
-		var at state.Position
-		if err := rows.Scan(&at, &raw); err != nil {
+		if err := rows.Scan(&found.At, &found.Job, &found.UID, &found.encoded); err != nil {
 			return err
 		}
-		run := new(pb.PastRun)
-		if err := proto.Unmarshal(raw, run); err != nil {
-			return errors.Join(ErrDamaged, err)
-		}
-		if err := use(at, run); err != nil {
+		if err := use(&found); err != nil {
 			return err
 		}
 	}

@@ -2,25 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	"github.com/gleaner-hpc/gleaner/ctld/history"
-	"github.com/gleaner-hpc/gleaner/ctld/state"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-)
-
-// The runs that are over: one a second, of users in turn, so that one of them has had
-// some twelve thousand in the last week if there are a million.
-const (
-	pastUsers = 50
-	pastSince = 7 * 24 * time.Hour
+	"github.com/gleaner-hpc/gleaner/ctld/history/historytest"
 )
 
 // historyRows are those of what is long over. There is no counterpart: Slurm keeps that in
@@ -43,7 +31,11 @@ func (t *table) historyAims() []aim {
 func (b *bench) history(ctx context.Context) {
 	measures := []measure{historyWeek}
 	own := side{ours, func(ctx context.Context, directory string) (system, error) {
-		if err := fillHistory(ctx, filepath.Join(directory, "gctld"), b.sizes.pastRuns); err != nil {
+		data := filepath.Join(directory, "gctld")
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return nil, err
+		}
+		if err := historytest.Fill(ctx, filepath.Join(data, "history.db"), b.sizes.pastRuns, time.Now().UnixMilli()); err != nil {
 			return nil, err
 		}
 		return b.sides[0].start(ctx, directory)
@@ -56,58 +48,11 @@ func (b *bench) history(ctx context.Context) {
 				return err
 			}
 			took := milliseconds(time.Since(begin))
-			if found, want := strings.Count(lines, "\n"), weekOf(b.sizes.pastRuns); found > want || found < want*9/10 { // the week has gone on since
+			if found, want := strings.Count(lines, "\n"), historytest.WeekOf(b.sizes.pastRuns); found > want || found < want*9/10 { // the week has gone on since
 				return fmt.Errorf("gacct prints %d runs of the last week, and should about %d", found, want)
 			}
 			b.table.add(round, historyWeek, ours, took)
 		}
 		return nil
 	})
-}
-
-// weekOf is how many runs a user has had in the last week.
-func weekOf(runs int) int { return min(runs, int(pastSince/time.Second)) / pastUsers }
-
-// fillHistory makes the database of a controller that has not started yet.
-func fillHistory(ctx context.Context, directory string, runs int) (err error) {
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return err
-	}
-	database, err := history.OpenSQLite(filepath.Join(directory, "history.db"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, database.Close()) }()
-	const atOnce = 10_000
-	nowMS, through := time.Now().UnixMilli(), state.Position(0)
-	for from := 0; from < runs; from += atOnce {
-		rows := make([]history.Row, min(atOnce, runs-from))
-		for i := range rows {
-			n := from + i
-			raw, err := proto.Marshal(pastRun(n, nowMS-int64(runs-n)*1000))
-			if err != nil {
-				return err
-			}
-			rows[i] = history.Row{At: state.EndOf(0) + 1 + state.Position(n), Run: raw} // as if of the log's first entry
-		}
-		last := rows[len(rows)-1].At
-		if err := database.Put(ctx, through, last, rows); err != nil {
-			return err
-		}
-		through = last
-	}
-	return nil
-}
-
-func pastRun(n int, endMS int64) *pb.PastRun {
-	user := fmt.Sprint("user", n%pastUsers)
-	return &pb.PastRun{RanMs: 5000, Job: &pb.Job{
-		Id: &pb.JobId{Job: uint32(n + 1)}, State: pb.JobState_JOB_STATE_COMPLETED, Reason: "None", Partition: "main", NodeList: "node0123", BatchHost: "node0123",
-		Cpus: 4, Nodes: 1, SubmitMs: endMS - 9000, EligibleMs: endMS - 9000, StartMs: endMS - 5000, EndMs: endMS, TimeLimitS: 3600, Priority: 12345,
-		Owner: &pb.Identity{Uid: uint32(1000 + n%pastUsers), Gid: 1000, User: user, Group: "users"},
-		Spec: &pb.JobSpec{Name: "train", Account: fmt.Sprint("lab", n%10), Qos: "normal", Partitions: []string{"main"}, WorkDirectory: "/home/" + user + "/project", StandardOutput: "slurm-%j.out",
-			CpusPerTask: 4, MemoryPerNodeBytes: 16 << 30, Command: "/home/" + user + "/project/train.sh"},
-		Allocation: []*pb.NodeAllocation{{Node: "node0123", MemoryBytes: 16 << 30, Tasks: 1, Devices: []*pb.AllocatedDevice{{Shares: 1, Model: "a100"}}}},
-		Usage:      &pb.Usage{PeakMemoryBytes: 5 << 30, CpuNs: 123456789},
-	}}
 }

@@ -68,6 +68,7 @@ func runAcct(inv *option.Invocation) error {
 	if inv.Getenv("GOGC") == "" {
 		debug.SetGCPercent(listGCPercent)
 	}
+	wanted.request.Fields = wanted.fields(printer.Names())
 	printer.Header()
 	found := false
 	err = past.Ask(inv, controllers, view, wanted.request, func(run *pb.PastRun) error {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,11 +86,25 @@ func Connect(inv *option.Invocation) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
+	c := &Client{
 		ControllerClient: pb.NewControllerClient(controllers), Controllers: controllers,
 		Targets: targets, Limits: limits, Notices: inv.Stderr, Program: inv.Command.Program(),
 		renewal: startRenewal(targets, time.Now()),
-	}, nil
+	}
+	inv.Cluster = sync.OnceValue(func() string { return c.cluster(inv.Context) })
+	return c, nil
+}
+
+// cluster is the name of the controllers' cluster, if one of them says it at once: it is
+// asked for when they have answered what matters.
+func (c *Client) cluster(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, PingTime)
+	defer cancel()
+	answer, err := c.Ping(ctx, &pb.PingRequest{})
+	if err != nil {
+		return ""
+	}
+	return answer.GetCluster()
 }
 
 // Close ends the connections, and says what the renewal of the certificate has to

@@ -187,7 +187,7 @@ func (s *StubController) ShowConfig(context.Context, *pb.ShowConfigRequest) (*pb
 }
 
 func (s *StubController) Ping(context.Context, *pb.PingRequest) (*pb.PingResponse, error) {
-	return &pb.PingResponse{Peer: "c1", Role: "leader", Leader: "c1", AppliedIndex: 42, CommitIndex: 44, Level: 1, Version: "0.1.0", Term: 3}, nil
+	return &pb.PingResponse{Peer: "c1", Role: "leader", Leader: "c1", AppliedIndex: 42, CommitIndex: 44, Level: 1, Version: "0.1.0", Term: 3, Cluster: "lab"}, nil
 }
 
 func (s *StubController) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
@@ -226,9 +226,9 @@ var StubNow = time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 // environment.
 func FixTime(t *testing.T) {
 	t.Helper()
-	before, who := console.Clock, console.UID
-	console.Clock, console.UID = func() time.Time { return StubNow }, func() int { return 1001 }
-	t.Cleanup(func() { console.Clock, console.UID = before, who })
+	before, who, me := console.Clock, console.UID, console.Me
+	console.Clock, console.UID, console.Me = func() time.Time { return StubNow }, func() int { return 1001 }, func() string { return "ada" }
+	t.Cleanup(func() { console.Clock, console.UID, console.Me = before, who, me })
 }
 
 // Changed says how often the stub was asked to try, and how often to change.

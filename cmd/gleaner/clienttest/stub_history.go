@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -26,6 +27,12 @@ func (s *StubController) ListRuns(request *pb.ListRunsRequest, stream grpc.Serve
 		}
 		if users := filter.GetUsers(); len(users) > 0 && !slices.Contains(users, job.GetOwner().GetUser()) {
 			continue
+		}
+		if fields := request.GetFields(); len(fields) > 0 {
+			if request.GetSteps() {
+				fields = append(slices.Clone(fields), "steps")
+			}
+			run = prototest.Only(run, fields)
 		}
 		if err := stream.Send(&pb.ListRunsResponse{Runs: []*pb.PastRun{run}, Cluster: "lab"}); err != nil {
 			return err

@@ -16,6 +16,15 @@ import (
 // UID is the calling user, for --me.
 var UID = os.Getuid
 
+// Me is this machine's name for the calling user, "" if it has none.
+var Me = func() string {
+	name, err := UserName(strconv.Itoa(UID()))
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // nameDeadline bounds a question to the machine's name services, which may hang.
 const nameDeadline = 10 * time.Second
 

@@ -30,6 +30,7 @@ func showJob(c *controlRun, id string) error {
 	each := func(row *show.JobRow) error {
 		found++
 		if stream != nil {
+			c.view.Cluster = c.inv.ClusterName()
 			return stream.Add(c.json.Job(row))
 		}
 		show.JobRecordOf(row, c.details).Write(out, c.oneLine)

@@ -51,6 +51,7 @@ func showStep(c *controlRun, id string) error {
 	if c.json != show.JSONNone {
 		records := make([]any, 0, len(rows))
 		for _, row := range rows {
+			c.view.Cluster = c.inv.ClusterName()
 			records = append(records, row.JSON(c.json))
 		}
 		return show.WriteJSON(c.inv, c.json, "steps", records)

@@ -25,6 +25,16 @@ type Invocation struct {
 	Environ  []string // NAME=VALUE
 	// AtEnd, if set, ends the output; the command fails if it does.
 	AtEnd func() error
+	// Cluster, if set, is the name of the cluster that is asked.
+	Cluster func() string
+}
+
+// ClusterName is the name of the cluster that is asked, "" if none is, or it does not say.
+func (i *Invocation) ClusterName() string {
+	if i.Cluster == nil {
+		return ""
+	}
+	return i.Cluster()
 }
 
 // Lookup finds an environment variable.

@@ -24,6 +24,12 @@ const load = "slurmdb_jobs_get"
 // Ask calls use with each run, when the view has the name of their cluster. If the answer
 // breaks off before its first run was used, it is asked for again.
 func Ask(inv *option.Invocation, controllers *client.Client, view *show.View, request *pb.ListRunsRequest, use func(*pb.PastRun) error) error {
+	return Sums(inv, controllers, view, request, use, func(*pb.RunSum) {})
+}
+
+// Sums is Ask for what runs used: where the controller has added up runs, add is called
+// with the sums instead.
+func Sums(inv *option.Invocation, controllers *client.Client, view *show.View, request *pb.ListRunsRequest, use func(*pb.PastRun) error, add func(*pb.RunSum)) error {
 	used := false
 	restart := func() bool { return !used }
 	notice := ""
@@ -32,6 +38,10 @@ func Ask(inv *option.Invocation, controllers *client.Client, view *show.View, re
 			notice = text
 		}
 		view.Cluster = cmp.Or(answer.GetCluster(), view.Cluster)
+		for _, sum := range answer.GetSums() {
+			used = true
+			add(sum)
+		}
 		for _, run := range answer.GetRuns() {
 			if used = true; run.GetJob() == nil {
 				continue // a controller never says so

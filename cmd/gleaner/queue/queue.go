@@ -145,6 +145,9 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 	restart := func() bool { found = 0; return printer.forget() }
 	err := client.List(ctx, run.client, run.client.ListJobs, &pb.ListJobsRequest{Filter: run.choice.filter}, restart,
 		func(answer *pb.ListJobsResponse) error {
+			if run.json != show.JSONNone {
+				view.Cluster = run.inv.ClusterName()
+			}
 			if !run.choice.drops() {
 				if err := printer.expect(answer.Total); err != nil {
 					return err

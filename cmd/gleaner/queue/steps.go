@@ -120,6 +120,7 @@ func (run *stepRun) once(ctx context.Context, now time.Time) error {
 		slices.SortStableFunc(rows, run.less)
 	}
 	if run.json != show.JSONNone {
+		view.Cluster = run.inv.ClusterName()
 		return run.writeJSON(rows)
 	}
 	return run.print(rows, now)

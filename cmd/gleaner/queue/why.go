@@ -246,6 +246,7 @@ type adviceJSON struct {
 }
 
 func (run *whyRun) record(row *show.JobRow, answer *pb.ExplainWaitResponse) whyJSON {
+	run.view.Cluster = run.inv.ClusterName()
 	out := whyJSON{Job: run.shape.Job(row), Because: append([]string{}, answer.GetBecause()...), Start: startRecord(answer.Start), Advice: []adviceJSON{}, Asked: answer.GetAsked(), Whole: answer.GetWhole()}
 	for _, advice := range answer.GetAdvice() {
 		out.Advice = append(out.Advice, adviceJSON{Command: command(answer.GetJob(), advice), Start: startRecord(advice.GetStart())})

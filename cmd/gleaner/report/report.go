@@ -122,13 +122,14 @@ func runReport(inv *option.Invocation) error {
 	all := sums{}
 	asked := &pb.ListRunsRequest{
 		Filter:  &pb.JobFilter{Accounts: r.accounts, Users: r.users},
-		SinceMs: r.since.UnixMilli(), UntilMs: r.until.UnixMilli(), Duplicates: true, Live: true,
+		SinceMs: r.since.UnixMilli(), UntilMs: r.counted().UnixMilli(), Duplicates: true, Live: true, Fields: runFields, Sums: true,
 	}
 	view := show.NewView(inv.Getenv, r.now)
-	if err := past.Ask(inv, controllers, view, asked, func(run *pb.PastRun) error {
-		all.add(run, view.Cluster, r.since.UnixMilli(), r.counted().UnixMilli())
+	err = past.Sums(inv, controllers, view, asked, func(run *pb.PastRun) error {
+		all.add(run, view.Cluster, asked.SinceMs, asked.UntilMs)
 		return nil
-	}); err != nil {
+	}, func(sum *pb.RunSum) { all.addSum(sum, view.Cluster) })
+	if err != nil {
 		return past.Failed(inv, err)
 	}
 	if r.kind.utilization {

@@ -46,6 +46,20 @@ func (s sums) add(run *pb.PastRun, cluster string, sinceMS, untilMS int64) {
 	}
 }
 
+// runFields is what add needs of a run.
+var runFields = []string{"live", "ran_ms", "borrowed", "job.id", "job.owner.user", "job.spec", "job.start_ms", "job.end_ms", "job.cpus", "job.nodes", "job.allocation"}
+
+// addSum adds what the controller has added up already.
+func (s sums) addSum(sum *pb.RunSum, cluster string) {
+	amounts := map[string]uint64{"cpu": sum.GetCpuMs(), "mem": sum.GetMemoryMibMs(), "node": sum.GetNodeMs(), "gres/gpu": sum.GetGpuMs()}
+	if sum.GetModel() != "" {
+		amounts["gres/gpu:"+sum.GetModel()] = sum.GetGpuMs()
+	}
+	for tres, amount := range amounts {
+		s[key{cluster, sum.GetAccount(), sum.GetUser(), "", tres}] += amount
+	}
+}
+
 // usedMS is how long a run ran between two times. Of one that was suspended it is not
 // known when: the time is taken off in proportion.
 func usedMS(run *pb.PastRun, sinceMS, untilMS int64) uint64 {

@@ -9,9 +9,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// Cluster is what JSON calls the cluster: a list of jobs does not say its name.
-const Cluster = "gleaner"
-
 // jobCurrent is what only the current shape has of a job.
 type jobCurrent struct {
 	*jobUnused
@@ -110,7 +107,7 @@ var unusedOfJob = sync.OnceValue(func() *jobUnused {
 func (s JSONShape) currentPart(r *JobRow, record *jobRecord) {
 	job, asked := r.job, r.job.GetSpec()
 	current := &jobCurrent{
-		jobUnused: unusedOfJob(), AllocatingNode: asked.GetSubmitHost(), BillableTres: Real{Shape: s}, Cluster: Cluster, Flags: jobFlags(job), LicensesAllocated: allocatedLicenses(job),
+		jobUnused: unusedOfJob(), AllocatingNode: asked.GetSubmitHost(), BillableTres: Real{Shape: s}, Cluster: r.view.Cluster, Flags: jobFlags(job), LicensesAllocated: allocatedLicenses(job),
 		MinimumCPUs: s.Count(uint64(max(asked.GetCpusPerTask(), 1) * max(asked.GetTasksPerNode(), 1))), MinimumTmp: s.Count(asked.GetTmpPerNodeBytes() >> 20),
 		PreemptableTime: s.moment(job.PreemptEligibleMs), ScheduledNodes: job.ScheduledNodes, Shared: sharedWords(asked),
 		StandardErrorIn: record.StandardError, StandardInputIn: record.StandardInput, StandardOutputIn: record.StandardOutput,

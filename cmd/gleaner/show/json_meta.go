@@ -3,6 +3,7 @@ package show
 import (
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -59,8 +60,8 @@ func (s JSONShape) meta(inv *option.Invocation) *meta {
 	if s != JSONOld {
 		numbers := append(strings.Split(spec.LikeSlurm, "."), "", "")
 		m.metaCurrent = &metaCurrent{
-			Client: metaClient{User: inv.Getenv("USER")}, Command: append([]string{inv.Command.Program()}, inv.Operands...),
-			Slurm: metaSlurm{Version: metaVersion{Major: numbers[0], Minor: numbers[1], Micro: numbers[2]}, Release: spec.LikeSlurm, Cluster: Cluster},
+			Client: metaClient{User: console.Me()}, Command: append([]string{inv.Command.Program()}, inv.Operands...),
+			Slurm: metaSlurm{Version: metaVersion{Major: numbers[0], Minor: numbers[1], Micro: numbers[2]}, Release: spec.LikeSlurm, Cluster: inv.ClusterName()},
 		}
 	}
 	return m

@@ -94,7 +94,7 @@ const notInArray = 0xfffffffe
 func (r *Row) JSON(s show.JSONShape) any {
 	unset := show.Optional{Shape: s}
 	record := jsonRecord{
-		Array: arrayPart{JobID: r.Job.GetArrayJobId(), TaskID: notInArray}, Cluster: show.Cluster,
+		Array: arrayPart{JobID: r.Job.GetArrayJobId(), TaskID: notInArray}, Cluster: r.view.Cluster,
 		CPU: cpuPart{frequencyPart{Min: unset, Max: unset, Governor: unset}},
 		ID:  r.ID(), Name: r.name(), Nodes: r.nodes(), CPUs: r.Step.CPUs, Tasks: r.Step.Tasks, Partition: r.Job.GetPartition(),
 		State: s.Words(running), Task: taskPart{"UNKNOWN"}, TRES: tresPart{Allocation: r.tres()}, User: r.Job.GetOwner().GetUser(),

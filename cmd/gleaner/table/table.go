@@ -63,6 +63,15 @@ func (p *Printer[Row]) Has(name string) bool {
 	return slices.ContainsFunc(p.columns, func(c Column[Row]) bool { return c.Name == name })
 }
 
+// Names are those of the columns that are printed.
+func (p *Printer[Row]) Names() []string {
+	names := make([]string, len(p.columns))
+	for i := range p.columns {
+		names[i] = p.columns[i].Name
+	}
+	return names
+}
+
 // HeadRight has the header's names at the right of their columns, whatever the values do.
 func (p *Printer[Row]) HeadRight() { p.right = true }
 

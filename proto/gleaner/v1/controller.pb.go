@@ -767,11 +767,17 @@ type ListRunsRequest struct {
 	Filter *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // as of ListJobs; states are those in which runs ended
 	// Only runs of jobs that were there in this time: eligible before until_ms, and not
 	// over before since_ms. 0 = no bound.
-	SinceMs       int64 `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
-	UntilMs       int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
-	Duplicates    bool  `protobuf:"varint,4,opt,name=duplicates,proto3" json:"duplicates,omitempty"` // all runs of a job; otherwise the last one, or what it does now
-	Live          bool  `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`             // also jobs that wait or run
-	Steps         bool  `protobuf:"varint,180,opt,name=steps,proto3" json:"steps,omitempty"`         // with their steps
+	SinceMs    int64 `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	UntilMs    int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	Duplicates bool  `protobuf:"varint,4,opt,name=duplicates,proto3" json:"duplicates,omitempty"` // all runs of a job; otherwise the last one, or what it does now
+	Live       bool  `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`             // also jobs that wait or run
+	Steps      bool  `protobuf:"varint,180,opt,name=steps,proto3" json:"steps,omitempty"`         // with their steps
+	// Only these fields of a run, as "job.id" or "ran_ms"; none = all. Of steps it says
+	// nothing: these are wanted, or not.
+	Fields []string `protobuf:"bytes,640,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Of the runs that a database can add up only the sums of what they used between
+	// since_ms and until_ms; the others one by one. Only with duplicates.
+	Sums          bool `protobuf:"varint,641,opt,name=sums,proto3" json:"sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -848,12 +854,27 @@ func (x *ListRunsRequest) GetSteps() bool {
 	return false
 }
 
+func (x *ListRunsRequest) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetSums() bool {
+	if x != nil {
+		return x.Sums
+	}
+	return false
+}
+
 type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Runs  []*PastRun             `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	// What may be missing, and why; "" = nothing. In the first message only.
-	Notice        string `protobuf:"bytes,2,opt,name=notice,proto3" json:"notice,omitempty"`
-	Cluster       string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"` // its name; in the first message only
+	Notice        string    `protobuf:"bytes,2,opt,name=notice,proto3" json:"notice,omitempty"`
+	Cluster       string    `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"` // its name; in the first message only
+	Sums          []*RunSum `protobuf:"bytes,640,rep,name=sums,proto3" json:"sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,6 +930,177 @@ func (x *ListRunsResponse) GetCluster() string {
 	return ""
 }
 
+func (x *ListRunsResponse) GetSums() []*RunSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+// RunSum is what the runs of a user in an account used together, if all had GPUs of one
+// model or none: amounts times milliseconds.
+type RunSum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"` // "" = of none, or without GPUs
+	CpuMs         uint64                 `protobuf:"varint,4,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	MemoryMibMs   uint64                 `protobuf:"varint,5,opt,name=memory_mib_ms,json=memoryMibMs,proto3" json:"memory_mib_ms,omitempty"`
+	NodeMs        uint64                 `protobuf:"varint,6,opt,name=node_ms,json=nodeMs,proto3" json:"node_ms,omitempty"`
+	GpuMs         uint64                 `protobuf:"varint,7,opt,name=gpu_ms,json=gpuMs,proto3" json:"gpu_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunSum) Reset() {
+	*x = RunSum{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunSum) ProtoMessage() {}
+
+func (x *RunSum) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunSum.ProtoReflect.Descriptor instead.
+func (*RunSum) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RunSum) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *RunSum) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *RunSum) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RunSum) GetCpuMs() uint64 {
+	if x != nil {
+		return x.CpuMs
+	}
+	return 0
+}
+
+func (x *RunSum) GetMemoryMibMs() uint64 {
+	if x != nil {
+		return x.MemoryMibMs
+	}
+	return 0
+}
+
+func (x *RunSum) GetNodeMs() uint64 {
+	if x != nil {
+		return x.NodeMs
+	}
+	return 0
+}
+
+func (x *RunSum) GetGpuMs() uint64 {
+	if x != nil {
+		return x.GpuMs
+	}
+	return 0
+}
+
+// EncodedRuns is a ListRunsResponse as a controller writes it: with runs that are encoded
+// as the database has them.
+type EncodedRuns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runs          [][]byte               `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"` // PastRun
+	Notice        string                 `protobuf:"bytes,2,opt,name=notice,proto3" json:"notice,omitempty"`
+	Cluster       string                 `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Sums          []*RunSum              `protobuf:"bytes,640,rep,name=sums,proto3" json:"sums,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EncodedRuns) Reset() {
+	*x = EncodedRuns{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EncodedRuns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EncodedRuns) ProtoMessage() {}
+
+func (x *EncodedRuns) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EncodedRuns.ProtoReflect.Descriptor instead.
+func (*EncodedRuns) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EncodedRuns) GetRuns() [][]byte {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *EncodedRuns) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
+}
+
+func (x *EncodedRuns) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *EncodedRuns) GetSums() []*RunSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
 // ListNodeEventsRequest: events that were not over before since_ms and began before
 // until_ms; 0 = no bound.
 type ListNodeEventsRequest struct {
@@ -923,7 +1115,7 @@ type ListNodeEventsRequest struct {
 
 func (x *ListNodeEventsRequest) Reset() {
 	*x = ListNodeEventsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1127,7 @@ func (x *ListNodeEventsRequest) String() string {
 func (*ListNodeEventsRequest) ProtoMessage() {}
 
 func (x *ListNodeEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1140,7 @@ func (x *ListNodeEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodeEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListNodeEventsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListNodeEventsRequest) GetNodes() string {
@@ -989,7 +1181,7 @@ type ListNodeEventsResponse struct {
 
 func (x *ListNodeEventsResponse) Reset() {
 	*x = ListNodeEventsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1193,7 @@ func (x *ListNodeEventsResponse) String() string {
 func (*ListNodeEventsResponse) ProtoMessage() {}
 
 func (x *ListNodeEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1206,7 @@ func (x *ListNodeEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodeEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListNodeEventsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListNodeEventsResponse) GetEvents() []*NodeEvent {
@@ -1046,7 +1238,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1250,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1263,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelRequest) GetRequestId() string {
@@ -1126,7 +1318,7 @@ type ArrayTasks struct {
 
 func (x *ArrayTasks) Reset() {
 	*x = ArrayTasks{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1330,7 @@ func (x *ArrayTasks) String() string {
 func (*ArrayTasks) ProtoMessage() {}
 
 func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1343,7 @@ func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayTasks.ProtoReflect.Descriptor instead.
 func (*ArrayTasks) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ArrayTasks) GetJob() uint32 {
@@ -1181,7 +1373,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1385,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1398,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobResult) GetId() *JobId {
@@ -1246,7 +1438,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1450,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1463,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelResponse) GetResults() []*JobResult {
@@ -1294,7 +1486,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1498,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1511,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ControlRequest) GetRequestId() string {
@@ -1369,7 +1561,7 @@ type UpdateJobsRequest struct {
 
 func (x *UpdateJobsRequest) Reset() {
 	*x = UpdateJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1573,7 @@ func (x *UpdateJobsRequest) String() string {
 func (*UpdateJobsRequest) ProtoMessage() {}
 
 func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1586,7 @@ func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateJobsRequest) GetRequestId() string {
@@ -1434,7 +1626,7 @@ type UpdateJobsResponse struct {
 
 func (x *UpdateJobsResponse) Reset() {
 	*x = UpdateJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1638,7 @@ func (x *UpdateJobsResponse) String() string {
 func (*UpdateJobsResponse) ProtoMessage() {}
 
 func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1651,7 @@ func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateJobsResponse) GetResults() []*JobResult {
@@ -1482,7 +1674,7 @@ type SaveJobsRequest struct {
 
 func (x *SaveJobsRequest) Reset() {
 	*x = SaveJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1686,7 @@ func (x *SaveJobsRequest) String() string {
 func (*SaveJobsRequest) ProtoMessage() {}
 
 func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1699,7 @@ func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsRequest.ProtoReflect.Descriptor instead.
 func (*SaveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SaveJobsRequest) GetRequestId() string {
@@ -1554,7 +1746,7 @@ type SaveJobsResponse struct {
 
 func (x *SaveJobsResponse) Reset() {
 	*x = SaveJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1758,7 @@ func (x *SaveJobsResponse) String() string {
 func (*SaveJobsResponse) ProtoMessage() {}
 
 func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1771,7 @@ func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsResponse.ProtoReflect.Descriptor instead.
 func (*SaveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SaveJobsResponse) GetResults() []*JobResult {
@@ -1598,7 +1790,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1802,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1815,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -1646,7 +1838,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1850,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1863,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1708,7 +1900,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1912,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1925,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1760,7 +1952,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1964,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1977,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -1811,7 +2003,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +2015,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +2028,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1854,7 +2046,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2058,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2071,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 type ListPartitionsResponse struct {
@@ -1891,7 +2083,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2095,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2108,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -1941,7 +2133,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2145,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2158,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -2019,7 +2211,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2223,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2236,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 // ReclaimNodesRequest takes nodes back for their owner. Coordinators of the account that
@@ -2066,7 +2258,7 @@ type ReclaimNodesRequest struct {
 
 func (x *ReclaimNodesRequest) Reset() {
 	*x = ReclaimNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2270,7 @@ func (x *ReclaimNodesRequest) String() string {
 func (*ReclaimNodesRequest) ProtoMessage() {}
 
 func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2283,7 @@ func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReclaimNodesRequest) GetRequestId() string {
@@ -2167,7 +2359,7 @@ type ReclaimNodesResponse struct {
 
 func (x *ReclaimNodesResponse) Reset() {
 	*x = ReclaimNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2371,7 @@ func (x *ReclaimNodesResponse) String() string {
 func (*ReclaimNodesResponse) ProtoMessage() {}
 
 func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2384,7 @@ func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReclaimNodesResponse) GetNodes() []*Node {
@@ -2214,7 +2406,7 @@ type ReleaseNodesRequest struct {
 
 func (x *ReleaseNodesRequest) Reset() {
 	*x = ReleaseNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2418,7 @@ func (x *ReleaseNodesRequest) String() string {
 func (*ReleaseNodesRequest) ProtoMessage() {}
 
 func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2431,7 @@ func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReleaseNodesRequest) GetRequestId() string {
@@ -2267,7 +2459,7 @@ type ReleaseNodesResponse struct {
 
 func (x *ReleaseNodesResponse) Reset() {
 	*x = ReleaseNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2471,7 @@ func (x *ReleaseNodesResponse) String() string {
 func (*ReleaseNodesResponse) ProtoMessage() {}
 
 func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2484,7 @@ func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReleaseNodesResponse) GetNodes() []*Node {
@@ -2318,7 +2510,7 @@ type SetLendingRequest struct {
 
 func (x *SetLendingRequest) Reset() {
 	*x = SetLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2522,7 @@ func (x *SetLendingRequest) String() string {
 func (*SetLendingRequest) ProtoMessage() {}
 
 func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2535,7 @@ func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingRequest.ProtoReflect.Descriptor instead.
 func (*SetLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetLendingRequest) GetRequestId() string {
@@ -2398,7 +2590,7 @@ type SetLendingResponse struct {
 
 func (x *SetLendingResponse) Reset() {
 	*x = SetLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2602,7 @@ func (x *SetLendingResponse) String() string {
 func (*SetLendingResponse) ProtoMessage() {}
 
 func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2615,7 @@ func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingResponse.ProtoReflect.Descriptor instead.
 func (*SetLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetLendingResponse) GetNodes() []*Node {
@@ -2445,7 +2637,7 @@ type ReportLendingRequest struct {
 
 func (x *ReportLendingRequest) Reset() {
 	*x = ReportLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2649,7 @@ func (x *ReportLendingRequest) String() string {
 func (*ReportLendingRequest) ProtoMessage() {}
 
 func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2662,7 @@ func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingRequest.ProtoReflect.Descriptor instead.
 func (*ReportLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReportLendingRequest) GetSinceMs() int64 {
@@ -2496,7 +2688,7 @@ type ReportLendingResponse struct {
 
 func (x *ReportLendingResponse) Reset() {
 	*x = ReportLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2700,7 @@ func (x *ReportLendingResponse) String() string {
 func (*ReportLendingResponse) ProtoMessage() {}
 
 func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2713,7 @@ func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingResponse.ProtoReflect.Descriptor instead.
 func (*ReportLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReportLendingResponse) GetOwners() []*OwnerReport {
@@ -2585,7 +2777,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2789,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2802,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -2844,7 +3036,7 @@ type MailPolicy struct {
 
 func (x *MailPolicy) Reset() {
 	*x = MailPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2856,7 +3048,7 @@ func (x *MailPolicy) String() string {
 func (*MailPolicy) ProtoMessage() {}
 
 func (x *MailPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2869,7 +3061,7 @@ func (x *MailPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailPolicy.ProtoReflect.Descriptor instead.
 func (*MailPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MailPolicy) GetProgram() string {
@@ -2916,7 +3108,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3120,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3133,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -3009,7 +3201,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3213,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3226,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -3141,7 +3333,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3345,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3358,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -3216,7 +3408,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3420,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3433,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -3321,7 +3513,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3525,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3538,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -3388,7 +3580,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +3592,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +3605,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *License) GetName() string {
@@ -3443,7 +3635,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3647,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3660,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Switch) GetName() string {
@@ -3509,7 +3701,7 @@ type Login struct {
 
 func (x *Login) Reset() {
 	*x = Login{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +3713,7 @@ func (x *Login) String() string {
 func (*Login) ProtoMessage() {}
 
 func (x *Login) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +3726,7 @@ func (x *Login) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Login.ProtoReflect.Descriptor instead.
 func (*Login) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Login) GetHosts() string {
@@ -3592,7 +3784,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3604,7 +3796,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3617,7 +3809,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3647,7 +3839,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +3851,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +3864,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3700,7 +3892,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3712,7 +3904,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3725,7 +3917,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3758,7 +3950,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3962,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3975,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3804,7 +3996,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +4008,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +4021,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3861,7 +4053,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3873,7 +4065,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3886,7 +4078,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 type ShowConfigResponse struct {
@@ -3899,7 +4091,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3911,7 +4103,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3924,7 +4116,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3951,7 +4143,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4155,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4168,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -4001,7 +4193,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4205,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4218,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
 }
 
 type PingResponse struct {
@@ -4041,13 +4233,14 @@ type PingResponse struct {
 	CommitIndex   uint64                 `protobuf:"varint,8,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`         // the last one that it knows is committed; applied_index lags behind
 	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since it heard of the leader; 0 = it leads, -1 = never
 	TimeMs        int64                  `protobuf:"varint,10,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`                       // its wall clock, in Unix milliseconds
+	Cluster       string                 `protobuf:"bytes,640,opt,name=cluster,proto3" json:"cluster,omitempty"`                                   // the name of its cluster
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4252,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4265,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -4145,6 +4338,13 @@ func (x *PingResponse) GetTimeMs() int64 {
 	return 0
 }
 
+func (x *PingResponse) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
 type FollowRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Filter        *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // states are ignored; empty = everything, nodes too
@@ -4154,7 +4354,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4166,7 +4366,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4179,7 +4379,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -4207,7 +4407,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4219,7 +4419,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4232,7 +4432,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -4331,7 +4531,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4343,7 +4543,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4356,7 +4556,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{60}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -4374,7 +4574,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4386,7 +4586,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4399,7 +4599,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{61}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{63}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4462,7 +4662,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"completing\x12 \n" +
 	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
 	"\x03qos\x18\f \x03(\tR\x03qos\x12\"\n" +
-	"\freservations\x18\r \x03(\tR\freservations\"\xc1\x01\n" +
+	"\freservations\x18\r \x03(\tR\freservations\"\xef\x01\n" +
 	"\x0fListRunsRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
@@ -4471,11 +4671,27 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"duplicates\x18\x04 \x01(\bR\n" +
 	"duplicates\x12\x12\n" +
 	"\x04live\x18\x05 \x01(\bR\x04live\x12\x15\n" +
-	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\"m\n" +
+	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\x12\x17\n" +
+	"\x06fields\x18\x80\x05 \x03(\tR\x06fields\x12\x13\n" +
+	"\x04sums\x18\x81\x05 \x01(\bR\x04sums\"\x96\x01\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.gleaner.v1.PastRunR\x04runs\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\tR\x06notice\x12\x18\n" +
-	"\acluster\x18\x03 \x01(\tR\acluster\"}\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12'\n" +
+	"\x04sums\x18\x80\x05 \x03(\v2\x12.gleaner.v1.RunSumR\x04sums\"\xb7\x01\n" +
+	"\x06RunSum\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x15\n" +
+	"\x06cpu_ms\x18\x04 \x01(\x04R\x05cpuMs\x12\"\n" +
+	"\rmemory_mib_ms\x18\x05 \x01(\x04R\vmemoryMibMs\x12\x17\n" +
+	"\anode_ms\x18\x06 \x01(\x04R\x06nodeMs\x12\x15\n" +
+	"\x06gpu_ms\x18\a \x01(\x04R\x05gpuMs\"|\n" +
+	"\vEncodedRuns\x12\x12\n" +
+	"\x04runs\x18\x01 \x03(\fR\x04runs\x12\x16\n" +
+	"\x06notice\x18\x02 \x01(\tR\x06notice\x12\x18\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12'\n" +
+	"\x04sums\x18\x80\x05 \x03(\v2\x12.gleaner.v1.RunSumR\x04sums\"}\n" +
 	"\x15ListNodeEventsRequest\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
@@ -4737,7 +4953,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\r\n" +
-	"\vPingRequest\"\x9b\x02\n" +
+	"\vPingRequest\"\xb6\x02\n" +
 	"\fPingResponse\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
@@ -4749,7 +4965,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\fcommit_index\x18\b \x01(\x04R\vcommitIndex\x12&\n" +
 	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\x12\x17\n" +
 	"\atime_ms\x18\n" +
-	" \x01(\x03R\x06timeMs\">\n" +
+	" \x01(\x03R\x06timeMs\x12\x19\n" +
+	"\acluster\x18\x80\x05 \x01(\tR\acluster\">\n" +
 	"\rFollowRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\"\xe7\x01\n" +
 	"\x05Event\x12\x14\n" +
@@ -4850,7 +5067,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4864,283 +5081,287 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*JobFilter)(nil),                  // 9: gleaner.v1.JobFilter
 	(*ListRunsRequest)(nil),            // 10: gleaner.v1.ListRunsRequest
 	(*ListRunsResponse)(nil),           // 11: gleaner.v1.ListRunsResponse
-	(*ListNodeEventsRequest)(nil),      // 12: gleaner.v1.ListNodeEventsRequest
-	(*ListNodeEventsResponse)(nil),     // 13: gleaner.v1.ListNodeEventsResponse
-	(*CancelRequest)(nil),              // 14: gleaner.v1.CancelRequest
-	(*ArrayTasks)(nil),                 // 15: gleaner.v1.ArrayTasks
-	(*JobResult)(nil),                  // 16: gleaner.v1.JobResult
-	(*CancelResponse)(nil),             // 17: gleaner.v1.CancelResponse
-	(*ControlRequest)(nil),             // 18: gleaner.v1.ControlRequest
-	(*UpdateJobsRequest)(nil),          // 19: gleaner.v1.UpdateJobsRequest
-	(*UpdateJobsResponse)(nil),         // 20: gleaner.v1.UpdateJobsResponse
-	(*SaveJobsRequest)(nil),            // 21: gleaner.v1.SaveJobsRequest
-	(*SaveJobsResponse)(nil),           // 22: gleaner.v1.SaveJobsResponse
-	(*ControlResponse)(nil),            // 23: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 24: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 25: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 26: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 27: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 28: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 29: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 30: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 31: gleaner.v1.UpdateNodeResponse
-	(*ReclaimNodesRequest)(nil),        // 32: gleaner.v1.ReclaimNodesRequest
-	(*ReclaimNodesResponse)(nil),       // 33: gleaner.v1.ReclaimNodesResponse
-	(*ReleaseNodesRequest)(nil),        // 34: gleaner.v1.ReleaseNodesRequest
-	(*ReleaseNodesResponse)(nil),       // 35: gleaner.v1.ReleaseNodesResponse
-	(*SetLendingRequest)(nil),          // 36: gleaner.v1.SetLendingRequest
-	(*SetLendingResponse)(nil),         // 37: gleaner.v1.SetLendingResponse
-	(*ReportLendingRequest)(nil),       // 38: gleaner.v1.ReportLendingRequest
-	(*ReportLendingResponse)(nil),      // 39: gleaner.v1.ReportLendingResponse
-	(*Policy)(nil),                     // 40: gleaner.v1.Policy
-	(*MailPolicy)(nil),                 // 41: gleaner.v1.MailPolicy
-	(*RateLimit)(nil),                  // 42: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 43: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 44: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 45: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 46: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 47: gleaner.v1.License
-	(*Switch)(nil),                     // 48: gleaner.v1.Switch
-	(*Login)(nil),                      // 49: gleaner.v1.Login
-	(*Owner)(nil),                      // 50: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 51: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 52: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 53: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 54: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 55: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 56: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 57: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 58: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 59: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 60: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 61: gleaner.v1.Event
-	(*Purged)(nil),                     // 62: gleaner.v1.Purged
-	(*Synced)(nil),                     // 63: gleaner.v1.Synced
-	nil,                                // 64: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 65: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 66: gleaner.v1.JobId
-	(*Job)(nil),                        // 67: gleaner.v1.Job
-	(*JobChange)(nil),                  // 68: gleaner.v1.JobChange
-	(JobState)(0),                      // 69: gleaner.v1.JobState
-	(*PastRun)(nil),                    // 70: gleaner.v1.PastRun
-	(*NodeEvent)(nil),                  // 71: gleaner.v1.NodeEvent
-	(*ArrayRange)(nil),                 // 72: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 73: gleaner.v1.Node
-	(*Partition)(nil),                  // 74: gleaner.v1.Partition
-	(*Lending)(nil),                    // 75: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 76: gleaner.v1.OwnerReport
-	(*Outside)(nil),                    // 77: gleaner.v1.Outside
-	(*ImageRules)(nil),                 // 78: gleaner.v1.ImageRules
-	(*GangRange)(nil),                  // 79: gleaner.v1.GangRange
-	(*CreateReservationRequest)(nil),   // 80: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 81: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 82: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 83: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 84: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 85: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 86: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 87: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 88: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 89: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 90: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 91: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 92: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 93: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 94: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 95: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 96: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 97: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 98: gleaner.v1.TunnelMessage
-	(*ContainerImagesRequest)(nil),     // 99: gleaner.v1.ContainerImagesRequest
-	(*ListCertificatesRequest)(nil),    // 100: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 101: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 102: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 103: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 104: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 105: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 106: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 107: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 108: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 109: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 110: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 111: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 112: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 113: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 114: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 115: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 116: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 117: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 118: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 119: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 120: gleaner.v1.ListLimitsResponse
-	(*ContainerImagesResponse)(nil),    // 121: gleaner.v1.ContainerImagesResponse
-	(*ListCertificatesResponse)(nil),   // 122: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 123: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 124: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 125: gleaner.v1.RecordCertificatesResponse
+	(*RunSum)(nil),                     // 12: gleaner.v1.RunSum
+	(*EncodedRuns)(nil),                // 13: gleaner.v1.EncodedRuns
+	(*ListNodeEventsRequest)(nil),      // 14: gleaner.v1.ListNodeEventsRequest
+	(*ListNodeEventsResponse)(nil),     // 15: gleaner.v1.ListNodeEventsResponse
+	(*CancelRequest)(nil),              // 16: gleaner.v1.CancelRequest
+	(*ArrayTasks)(nil),                 // 17: gleaner.v1.ArrayTasks
+	(*JobResult)(nil),                  // 18: gleaner.v1.JobResult
+	(*CancelResponse)(nil),             // 19: gleaner.v1.CancelResponse
+	(*ControlRequest)(nil),             // 20: gleaner.v1.ControlRequest
+	(*UpdateJobsRequest)(nil),          // 21: gleaner.v1.UpdateJobsRequest
+	(*UpdateJobsResponse)(nil),         // 22: gleaner.v1.UpdateJobsResponse
+	(*SaveJobsRequest)(nil),            // 23: gleaner.v1.SaveJobsRequest
+	(*SaveJobsResponse)(nil),           // 24: gleaner.v1.SaveJobsResponse
+	(*ControlResponse)(nil),            // 25: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 26: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 27: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 28: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 29: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 30: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 31: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 32: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 33: gleaner.v1.UpdateNodeResponse
+	(*ReclaimNodesRequest)(nil),        // 34: gleaner.v1.ReclaimNodesRequest
+	(*ReclaimNodesResponse)(nil),       // 35: gleaner.v1.ReclaimNodesResponse
+	(*ReleaseNodesRequest)(nil),        // 36: gleaner.v1.ReleaseNodesRequest
+	(*ReleaseNodesResponse)(nil),       // 37: gleaner.v1.ReleaseNodesResponse
+	(*SetLendingRequest)(nil),          // 38: gleaner.v1.SetLendingRequest
+	(*SetLendingResponse)(nil),         // 39: gleaner.v1.SetLendingResponse
+	(*ReportLendingRequest)(nil),       // 40: gleaner.v1.ReportLendingRequest
+	(*ReportLendingResponse)(nil),      // 41: gleaner.v1.ReportLendingResponse
+	(*Policy)(nil),                     // 42: gleaner.v1.Policy
+	(*MailPolicy)(nil),                 // 43: gleaner.v1.MailPolicy
+	(*RateLimit)(nil),                  // 44: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 45: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 46: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 47: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 48: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 49: gleaner.v1.License
+	(*Switch)(nil),                     // 50: gleaner.v1.Switch
+	(*Login)(nil),                      // 51: gleaner.v1.Login
+	(*Owner)(nil),                      // 52: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 53: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 54: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 55: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 56: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 57: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 58: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 59: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 60: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 61: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 62: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 63: gleaner.v1.Event
+	(*Purged)(nil),                     // 64: gleaner.v1.Purged
+	(*Synced)(nil),                     // 65: gleaner.v1.Synced
+	nil,                                // 66: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 67: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 68: gleaner.v1.JobId
+	(*Job)(nil),                        // 69: gleaner.v1.Job
+	(*JobChange)(nil),                  // 70: gleaner.v1.JobChange
+	(JobState)(0),                      // 71: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 72: gleaner.v1.PastRun
+	(*NodeEvent)(nil),                  // 73: gleaner.v1.NodeEvent
+	(*ArrayRange)(nil),                 // 74: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 75: gleaner.v1.Node
+	(*Partition)(nil),                  // 76: gleaner.v1.Partition
+	(*Lending)(nil),                    // 77: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 78: gleaner.v1.OwnerReport
+	(*Outside)(nil),                    // 79: gleaner.v1.Outside
+	(*ImageRules)(nil),                 // 80: gleaner.v1.ImageRules
+	(*GangRange)(nil),                  // 81: gleaner.v1.GangRange
+	(*CreateReservationRequest)(nil),   // 82: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 83: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 84: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 85: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 86: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 87: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 88: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 89: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 90: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 91: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 92: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 93: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 94: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 95: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 96: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 97: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 98: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 99: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 100: gleaner.v1.TunnelMessage
+	(*ContainerImagesRequest)(nil),     // 101: gleaner.v1.ContainerImagesRequest
+	(*ListCertificatesRequest)(nil),    // 102: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 103: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 104: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 105: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 106: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 107: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 108: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 109: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 110: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 111: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 112: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 113: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 114: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 115: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 116: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 117: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 118: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 119: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 120: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 121: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 122: gleaner.v1.ListLimitsResponse
+	(*ContainerImagesResponse)(nil),    // 123: gleaner.v1.ContainerImagesResponse
+	(*ListCertificatesResponse)(nil),   // 124: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 125: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 126: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 127: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	65,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	67,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	66,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	67,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	68,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	69,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	68,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	70,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	66,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	69,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	68,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	71,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
-	70,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
-	71,  // 12: gleaner.v1.ListNodeEventsResponse.events:type_name -> gleaner.v1.NodeEvent
-	9,   // 13: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
-	15,  // 14: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	72,  // 15: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	66,  // 16: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
-	16,  // 17: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
-	0,   // 18: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
-	9,   // 19: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
-	15,  // 20: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	9,   // 21: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	15,  // 22: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	68,  // 23: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
-	16,  // 24: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 25: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	15,  // 26: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	16,  // 27: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
-	16,  // 28: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 29: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	67,  // 30: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	73,  // 31: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	74,  // 32: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,   // 33: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	73,  // 34: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	73,  // 35: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	75,  // 36: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	73,  // 37: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	76,  // 38: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	74,  // 39: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	43,  // 40: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	44,  // 41: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	47,  // 42: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	48,  // 43: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	46,  // 44: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	72,  // 45: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	72,  // 46: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	77,  // 47: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
-	42,  // 48: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	50,  // 49: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	51,  // 50: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	45,  // 51: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	49,  // 52: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	78,  // 53: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
-	41,  // 54: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
-	79,  // 55: gleaner.v1.Policy.gang_range:type_name -> gleaner.v1.GangRange
-	64,  // 56: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	40,  // 57: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	54,  // 58: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	40,  // 59: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	57,  // 60: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 61: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	67,  // 62: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	73,  // 63: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	62,  // 64: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	63,  // 65: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 66: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	14,  // 67: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	18,  // 68: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 69: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 70: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	19,  // 71: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	24,  // 72: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 73: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	12,  // 74: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
-	26,  // 75: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	28,  // 76: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	30,  // 77: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	32,  // 78: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	34,  // 79: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	36,  // 80: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	38,  // 81: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	80,  // 82: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	81,  // 83: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	82,  // 84: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	83,  // 85: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	52,  // 86: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	55,  // 87: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	58,  // 88: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	60,  // 89: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	84,  // 90: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	85,  // 91: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	86,  // 92: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	87,  // 93: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	88,  // 94: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	89,  // 95: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	90,  // 96: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	91,  // 97: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	92,  // 98: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	93,  // 99: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	94,  // 100: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	95,  // 101: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	96,  // 102: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	97,  // 103: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	21,  // 104: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	98,  // 105: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	99,  // 106: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
-	100, // 107: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	101, // 108: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	102, // 109: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	103, // 110: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 111: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	17,  // 112: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	23,  // 113: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 114: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 115: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	20,  // 116: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	25,  // 117: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 118: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	13,  // 119: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
-	27,  // 120: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	29,  // 121: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	31,  // 122: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	33,  // 123: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	35,  // 124: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	37,  // 125: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	39,  // 126: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	104, // 127: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	105, // 128: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	106, // 129: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	107, // 130: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	53,  // 131: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	56,  // 132: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	59,  // 133: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	61,  // 134: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	108, // 135: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	109, // 136: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	110, // 137: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	111, // 138: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	112, // 139: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	113, // 140: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	91,  // 141: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	114, // 142: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	115, // 143: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	116, // 144: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	117, // 145: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	118, // 146: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	119, // 147: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	120, // 148: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	22,  // 149: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	98,  // 150: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	121, // 151: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
-	122, // 152: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	123, // 153: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	124, // 154: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	125, // 155: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	111, // [111:156] is the sub-list for method output_type
-	66,  // [66:111] is the sub-list for method input_type
-	66,  // [66:66] is the sub-list for extension type_name
-	66,  // [66:66] is the sub-list for extension extendee
-	0,   // [0:66] is the sub-list for field type_name
+	72,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	12,  // 12: gleaner.v1.ListRunsResponse.sums:type_name -> gleaner.v1.RunSum
+	12,  // 13: gleaner.v1.EncodedRuns.sums:type_name -> gleaner.v1.RunSum
+	73,  // 14: gleaner.v1.ListNodeEventsResponse.events:type_name -> gleaner.v1.NodeEvent
+	9,   // 15: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
+	17,  // 16: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	74,  // 17: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	68,  // 18: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	18,  // 19: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
+	0,   // 20: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
+	9,   // 21: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
+	17,  // 22: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	9,   // 23: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	17,  // 24: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	70,  // 25: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	18,  // 26: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 27: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	17,  // 28: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	18,  // 29: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	18,  // 30: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 31: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	69,  // 32: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	75,  // 33: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	76,  // 34: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,   // 35: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	75,  // 36: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	75,  // 37: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	77,  // 38: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	75,  // 39: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	78,  // 40: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	76,  // 41: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	45,  // 42: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	46,  // 43: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	49,  // 44: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	50,  // 45: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	48,  // 46: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	74,  // 47: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	74,  // 48: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	79,  // 49: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
+	44,  // 50: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	52,  // 51: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	53,  // 52: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	47,  // 53: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	51,  // 54: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	80,  // 55: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
+	43,  // 56: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
+	81,  // 57: gleaner.v1.Policy.gang_range:type_name -> gleaner.v1.GangRange
+	66,  // 58: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	42,  // 59: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	56,  // 60: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	42,  // 61: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	59,  // 62: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 63: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	69,  // 64: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	75,  // 65: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	64,  // 66: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	65,  // 67: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 68: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	16,  // 69: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	20,  // 70: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 71: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 72: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	21,  // 73: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	26,  // 74: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 75: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	14,  // 76: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
+	28,  // 77: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	30,  // 78: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	32,  // 79: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	34,  // 80: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	36,  // 81: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	38,  // 82: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	40,  // 83: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	82,  // 84: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	83,  // 85: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	84,  // 86: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	85,  // 87: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	54,  // 88: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	57,  // 89: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	60,  // 90: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	62,  // 91: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	86,  // 92: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	87,  // 93: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	88,  // 94: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	89,  // 95: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	90,  // 96: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	91,  // 97: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	92,  // 98: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	93,  // 99: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	94,  // 100: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	95,  // 101: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	96,  // 102: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	97,  // 103: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	98,  // 104: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	99,  // 105: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	23,  // 106: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	100, // 107: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	101, // 108: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
+	102, // 109: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	103, // 110: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	104, // 111: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	105, // 112: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 113: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	19,  // 114: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	25,  // 115: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 116: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 117: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	22,  // 118: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	27,  // 119: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 120: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	15,  // 121: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
+	29,  // 122: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	31,  // 123: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	33,  // 124: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	35,  // 125: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	37,  // 126: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	39,  // 127: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	41,  // 128: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	106, // 129: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	107, // 130: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	108, // 131: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	109, // 132: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	55,  // 133: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	58,  // 134: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	61,  // 135: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	63,  // 136: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	110, // 137: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	111, // 138: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	112, // 139: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	113, // 140: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	114, // 141: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	115, // 142: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	93,  // 143: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	116, // 144: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	117, // 145: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	118, // 146: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	119, // 147: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	120, // 148: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	121, // 149: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	122, // 150: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	24,  // 151: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	100, // 152: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	123, // 153: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
+	124, // 154: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	125, // 155: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	126, // 156: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	127, // 157: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	113, // [113:158] is the sub-list for method output_type
+	68,  // [68:113] is the sub-list for method input_type
+	68,  // [68:68] is the sub-list for extension type_name
+	68,  // [68:68] is the sub-list for extension extendee
+	0,   // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -5162,7 +5383,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[59].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[61].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -5174,7 +5395,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   63,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
