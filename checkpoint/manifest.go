@@ -123,8 +123,8 @@ type File struct {
 type SharedFile struct {
 	Path string `json:"path"` // inside
 	Size int64  `json:"size"` // when it was saved
-	// Exact: a restore needs this very size. A file that is only appended to may
-	// have another one.
+	// Exact: a job that ran on after it was saved needs this very size. A file that is
+	// only appended to may have another one.
 	Exact bool `json:"exact"`
 	// Written: it was open for writing.
 	Written bool `json:"written"`

@@ -27,6 +27,9 @@ type Image struct {
 	Manifest *checkpoint.Manifest
 	// Spare are parts that are not in Dir, because nobody needs them: see Spare.
 	Spare map[string]bool
+	// AsSaved: nothing of the job has run since. Then the files of shared file systems
+	// that it had open may have any size: others have changed them.
+	AsSaved bool
 	// Log is a directory for CRIU's log.
 	Log string
 	// MayRun is asked last, when every check has passed and nothing
@@ -83,9 +86,22 @@ func (i *Image) unpack(ctx context.Context, spec *Spec, l layers) error {
 	return group.Wait()
 }
 
+// forgetMeasures has CRIU open what was held outside the image as it is now: checkShared
+// and checkHeld have looked at it.
+func (i *Image) forgetMeasures() error {
+	paths := make(map[string]bool, len(i.Manifest.Held))
+	for _, h := range i.Manifest.Held {
+		paths[h.Path] = true
+	}
+	return checkpoint.ForgetMeasures(filepath.Join(i.Dir, imageDir), paths)
+}
+
 // restore makes the processes with CRIU.
 func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *assembled, image *Image) error {
 	if err := image.setMountFlags(c.sources); err != nil {
+		return err
+	}
+	if err := image.forgetMeasures(); err != nil {
 		return err
 	}
 	if err := image.checkNamed(); err != nil {
