@@ -12,9 +12,13 @@ import (
 // its owner may have called chmod(1). The processes would have seen the same had they only
 // been stopped.
 
-// ForgetMeasures removes from an image the size and mode of the files at these paths
-// inside. The caller has looked at each of them: see Held, File and SharedFile.
-func ForgetMeasures(images string, paths map[string]bool) error {
+// ForgetMeasures removes from an image the sizes and modes of what is held outside it. Who
+// restores the image looks at that himself: see Held, File and SharedFile.
+func ForgetMeasures(images string, held []Held) error {
+	paths := make(map[string]bool, len(held))
+	for _, h := range held {
+		paths[h.Path] = true
+	}
 	return changeEntries(filepath.Join(images, filesImage), func(file *fdinfo.FileEntry) bool {
 		reg := file.GetReg()
 		if reg == nil || !paths[reg.GetName()] || reg.Size == nil && reg.Mode == nil {

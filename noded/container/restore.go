@@ -86,22 +86,9 @@ func (i *Image) unpack(ctx context.Context, spec *Spec, l layers) error {
 	return group.Wait()
 }
 
-// forgetMeasures has CRIU open what was held outside the image as it is now: checkShared
-// and checkHeld have looked at it.
-func (i *Image) forgetMeasures() error {
-	paths := make(map[string]bool, len(i.Manifest.Held))
-	for _, h := range i.Manifest.Held {
-		paths[h.Path] = true
-	}
-	return checkpoint.ForgetMeasures(filepath.Join(i.Dir, imageDir), paths)
-}
-
 // restore makes the processes with CRIU.
 func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *assembled, image *Image) error {
 	if err := image.setMountFlags(c.sources); err != nil {
-		return err
-	}
-	if err := image.forgetMeasures(); err != nil {
 		return err
 	}
 	if err := image.checkNamed(); err != nil {

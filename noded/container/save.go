@@ -100,6 +100,9 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if err := c.listNeeds(group, manifest); err != nil {
 		return nil, err
 	}
+	if err := checkpoint.ForgetMeasures(images, manifest.Held); err != nil {
+		return nil, err
+	}
 	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {
 		return nil, err
 	}

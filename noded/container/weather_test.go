@@ -331,7 +331,7 @@ func TestSharedFileChanged(t *testing.T) {
 	both := filepath.Join(b.home(), "both")
 	for path, text := range map[string]string{data: "1\n", both: "yours, all of it\n", read: "one\ntwo\n"} {
 		must(t, os.WriteFile(path, []byte(text), 0o644))
-		must(t, os.Chmod(path, 0o600))
+		must(t, os.Chmod(path, 0o664))
 	}
 	must(t, os.Chmod(b.home(), 0o711))
 	s = b.start()
