@@ -77,6 +77,9 @@ type Manifest struct {
 	// Locks: its processes hold locks on files. While they do, nobody else gets these
 	// locks, not even the processes that are restored from the image.
 	Locks bool `json:"locks,omitempty"`
+	// Memory is how many bytes the processes had, and what they share only once; 0 = it is
+	// not known.
+	Memory int64 `json:"memory,omitempty"`
 	// Needs are what its processes use of the kernel.
 	Needs Needs `json:"needs,omitzero"`
 	// Data is how many bytes the parts have without their holes, if only the facts of
