@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"path"
 	"path/filepath"
 
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/fdinfo"
@@ -12,16 +13,20 @@ import (
 // its owner may have called chmod(1). The processes would have seen the same had they only
 // been stopped.
 
-// ForgetMeasures removes from an image the sizes and modes of what is held outside it. Who
-// restores the image looks at that himself: see Held, File and SharedFile.
-func ForgetMeasures(images string, held []Held) error {
-	paths := make(map[string]bool, len(held))
+// ForgetMeasures removes from an image the sizes and modes of what is held outside it, and
+// of what is mounted. Who restores the image looks at that himself: see Held, File and
+// SharedFile.
+func ForgetMeasures(images string, held []Held, mounts []string) error {
+	paths := make(map[string]bool, len(held)+len(mounts))
 	for _, h := range held {
 		paths[h.Path] = true
 	}
+	for _, at := range mounts {
+		paths[at] = true
+	}
 	return changeEntries(filepath.Join(images, filesImage), func(file *fdinfo.FileEntry) bool {
 		reg := file.GetReg()
-		if reg == nil || !paths[reg.GetName()] || reg.Size == nil && reg.Mode == nil {
+		if reg == nil || !paths[path.Clean("/"+reg.GetName())] || reg.Size == nil && reg.Mode == nil {
 			return false
 		}
 		reg.Size, reg.Mode = nil, nil

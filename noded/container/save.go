@@ -105,7 +105,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if err := c.listNeeds(group, manifest); err != nil {
 		return nil, err
 	}
-	if err := checkpoint.ForgetMeasures(images, manifest.Held); err != nil {
+	if err := checkpoint.ForgetMeasures(images, manifest.Held, mounts); err != nil {
 		return nil, err
 	}
 	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {
