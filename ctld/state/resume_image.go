@@ -232,11 +232,17 @@ func (j *Job) startingOver(why string) *Job {
 // limitLeftS is a time limit minus what the job had run when it was saved; at
 // least a minute, since the job needs time until its processes are back.
 func (i *Image) limitLeftS(limitS uint32) uint32 {
+	return max(i.exactlyLeftS(limitS), min(limitS, 60))
+}
+
+// exactlyLeftS is a time limit minus what the job had run when it was saved; at least a
+// second, because without a limit it would have none. So nobody gains time by moving.
+func (i *Image) exactlyLeftS(limitS uint32) uint32 {
 	if limitS == sched.Unlimited {
 		return limitS
 	}
 	ran := min(i.RanMS/1000, int64(limitS))
-	return max(limitS-uint32(ran), min(limitS, 60))
+	return max(limitS-uint32(ran), min(limitS, 1))
 }
 
 // resizes reports whether a change concerns what a job has on its node, which

@@ -118,7 +118,7 @@ func (w *saveWatch) take(job *savedJob, now *pb.Job) {
 		w.stay(job, now)
 	case now == nil || show.Ended(now):
 		w.give(job, "it ended before that")
-	case job.image == nil && saved.GetSaving().GetNumber() != job.Image && saved.GetNumber() >= job.Image:
+	case job.image == nil && saved.GetSaving().GetNumber() != job.Image && saved.GetNumber() >= job.Image && !now.GetCompleting():
 		again := "it waits again: " + now.GetReasonDetail()
 		if now.GetState() != pb.JobState_JOB_STATE_PENDING {
 			again = "it runs again on node " + now.GetNodeList()
