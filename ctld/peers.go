@@ -63,7 +63,7 @@ func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) 
 		if _, client, err = s.certificates.PeerConfigs(name); err != nil {
 			return nil, err
 		}
-		options.TLS = client
+		options.TLS, options.Over = client, s.wire.Over()
 	}
 	return peerlink.New(s.cluster.peer, options), nil
 }

@@ -30,7 +30,7 @@ type processes struct {
 }
 
 // startProcesses makes a cluster of three and starts it again as processes.
-func startProcesses(t *testing.T) *processes {
+func startProcesses(t *testing.T, change ...func(*Config)) *processes {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs several seconds: it waits for elections")
@@ -39,7 +39,11 @@ func startProcesses(t *testing.T) *processes {
 	for _, name := range p.names() {
 		p.stop(name)
 	}
-	for name := range p.configs {
+	for name, config := range p.configs {
+		for _, do := range change {
+			do(&config)
+		}
+		p.configs[name] = config
 		p.launch(name)
 	}
 	return p
@@ -57,13 +61,26 @@ func (p *processes) launch(name string) {
 	}
 	command := exec.Command(os.Args[0], "--config", path)
 	command.Env = append(os.Environ(), asMain+"=1")
-	command.Stderr = os.Stderr
+	log, err := os.OpenFile(p.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer log.Close()
+	command.Stderr = log
 	if err := command.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = command.Process.Kill(); _, _ = command.Process.Wait() })
+	p.t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_, _ = command.Process.Wait()
+		if text, _ := os.ReadFile(p.log(name)); p.t.Failed() {
+			p.t.Logf("%s says:\n%s", name, text)
+		}
+	})
 	p.running[name] = command
 }
+
+func (p *processes) log(name string) string { return filepath.Join(p.dir, name+".log") }
 
 func (p *processes) kill(name string) {
 	p.t.Helper()
@@ -312,4 +329,48 @@ func TestPausedLeaderAnswersNothingOld(t *testing.T) {
 			return err == nil && answer.GetRole() == "follower" && answer.GetLeader() != ""
 		})
 	}
+}
+
+// TestKilledLeaderIsSucceededAtOnce: the others notice that the process is gone, long before
+// they would for want of its heartbeats.
+func TestKilledLeaderIsSucceededAtOnce(t *testing.T) {
+	t.Parallel()
+	p := startProcesses(t, func(config *Config) { config.ElectionTimeout, config.LogLevel = "8s", "info" })
+	for range 3 { // on a busy machine the election timeout may come first
+		leader := p.leads()
+		p.kill(leader)
+		if successor := p.leads(leader); p.says(successor, "the controller that led is gone") {
+			return
+		}
+		p.launch(leader)
+	}
+	t.Error("nobody noticed it")
+}
+
+// TestPausedLeaderIsNotGone: a leader that is slow, or whose connections break, is left to
+// the election timeout.
+func TestPausedLeaderIsNotGone(t *testing.T) {
+	t.Parallel()
+	p := startProcesses(t, func(config *Config) { config.ElectionTimeout, config.LogLevel = "1s", "info" })
+	leader := p.leads()
+	process := p.running[leader].Process
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	successor := p.leads(leader)
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if p.says(successor, "the controller that led is gone") {
+		t.Error("it was said to be gone, and its process was there")
+	}
+}
+
+func (p *processes) says(name, text string) bool {
+	p.t.Helper()
+	log, err := os.ReadFile(p.log(name))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.Contains(string(log), text)
 }

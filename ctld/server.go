@@ -141,6 +141,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	}
 	s.tasks.Go(func() { s.followLeadership(ctx) })
 	s.tasks.Go(func() { s.peers.Watch(ctx, s.follows) })
+	s.tasks.Go(func() { s.peers.Succeed(ctx) })
 	s.tasks.Go(func() {
 		if err := s.peers.Stray(ctx); err != nil {
 			s.fail(err)

@@ -5,6 +5,8 @@
 //	goci pin NAME                        the name with the digest of what it is now
 //	goci documents NAME@DIGEST ARCH      its documents, as JSON
 //	goci signatures NAME@DIGEST          its signatures by cosign, as JSON
+//	goci verify                          whether an identity has signed an image: question
+//	                                     and answer are JSON of package sign
 //	goci layer NAME@DIGEST DIGEST        the bytes of a layer
 //	goci unpack BLOB DIFF-ID BYTES FILES a layer from standard input, into the directory
 //	                                     that is open as descriptor 3
@@ -29,6 +31,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/oci/fetch"
 	"github.com/gleaner-hpc/gleaner/oci/manifest"
 	"github.com/gleaner-hpc/gleaner/oci/ref"
+	"github.com/gleaner-hpc/gleaner/oci/sign"
+	"github.com/gleaner-hpc/gleaner/oci/sign/keyless"
 	"github.com/gleaner-hpc/gleaner/oci/unpack"
 )
 
@@ -113,8 +117,10 @@ func run(ctx context.Context, args []string) error {
 		return unpackHere(ctx, args[1:])
 	case len(args) == 1 && args[0] == "sum":
 		return sumHere()
+	case len(args) == 1 && args[0] == "verify":
+		return verifyHere()
 	}
-	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST, layer NAME@DIGEST DIGEST, unpack BLOB DIFF-ID BYTES FILES or sum")
+	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST, verify, layer NAME@DIGEST DIGEST, unpack BLOB DIFF-ID BYTES FILES or sum")
 }
 
 // directoryFd is the directory of a layer.
@@ -139,6 +145,23 @@ func sumHere() error {
 	}
 	_, err = fmt.Println(sum)
 	return err
+}
+
+// maxQuestion bounds what is read of a question: signatures in base64, and what comes with
+// them.
+const maxQuestion = 2 * sign.MaxBytes
+
+// verifyHere answers a question. The directory is empty, so that nothing of this machine is
+// in reach of what strangers have signed.
+func verifyHere() error {
+	if err := enterLayer(); err != nil {
+		return err
+	}
+	var question sign.Question
+	if err := json.NewDecoder(io.LimitReader(os.Stdin, maxQuestion)).Decode(&question); err != nil {
+		return fmt.Errorf("read the signatures: %w", err)
+	}
+	return json.NewEncoder(os.Stdout).Encode(keyless.Verify(&question))
 }
 
 // unpackHere makes the layer's directory the root of this process first.

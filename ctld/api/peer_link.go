@@ -47,6 +47,16 @@ func (s *PeerLink) EndCatchUp(ctx context.Context, _ *pb.EndCatchUpRequest) (*pb
 	return &pb.EndCatchUpResponse{}, s.peers.EndCatchUp(caller)
 }
 
+// CheckLeader looks whether the leader is gone.
+func (s *PeerLink) CheckLeader(ctx context.Context, request *pb.CheckLeaderRequest) (*pb.CheckLeaderResponse, error) {
+	if by, err := mustBeController(ctx); err != nil {
+		return nil, err
+	} else if s.peers == nil || !s.peers.IsMember(by) {
+		return nil, status.Errorf(codes.PermissionDenied, "controller %s is no member of this cluster", by)
+	}
+	return s.peers.CheckLeader(ctx, request), nil
+}
+
 // CopyHistory returns what this controller's database has behind a position.
 func (s *PeerLink) CopyHistory(ctx context.Context, request *pb.CopyHistoryRequest) (*pb.CopyHistoryResponse, error) {
 	if by, err := mustBeController(ctx); err != nil {

@@ -25,6 +25,7 @@ type Peers interface {
 	Hello(ctx context.Context, caller string) *pb.HelloResponse
 	StartCatchUp(caller string, request *pb.StartCatchUpRequest) error
 	EndCatchUp(caller string) error
+	CheckLeader(ctx context.Context, request *pb.CheckLeaderRequest) *pb.CheckLeaderResponse
 	// Sign asks the others for a certificate: one has the authority's key.
 	Sign(ctx context.Context, request *pb.SignRequest) (*pb.SignResponse, error)
 }

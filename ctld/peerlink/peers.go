@@ -22,6 +22,8 @@ type Options struct {
 	TLS *tls.Config
 	// Network is where they are dialled; needed with TLS.
 	Network replica.Network
+	// Over tells that connections with others have been closed; needed with TLS.
+	Over <-chan struct{}
 	// Admitted records on disk that this controller has become a voting member.
 	Admitted func() error
 	// Leads returns nil when a majority confirms that this controller leads.

@@ -69,8 +69,9 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 		_ = peer.raft.Shutdown().Error()
 		return nil, err
 	}
+	peer.transport = transport
 	if peer.alone() {
-		go peer.stand(transport)
+		go peer.Stand() // there is no leader that it could hear from
 	}
 	return peer, nil
 }
@@ -210,9 +211,10 @@ func (p *Peer) alone() bool {
 	return v.self && len(v.others) == 0
 }
 
-// stand makes a lone voter stand for election at once: there is no leader that
-// it could hear from. If it cannot reach itself it waits like the others.
-func (p *Peer) stand(transport raft.Transport) {
+// Stand makes this peer stand for election at once, as if the leader had handed over to it.
+// The others vote as they always do, by term and log, but do not ask whether they still
+// hear from a leader. If it cannot reach itself it waits like the others.
+func (p *Peer) Stand() {
 	request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(p.name)}}
-	_ = transport.TimeoutNow(raft.ServerID(p.name), raft.ServerAddress(p.address), &request, new(raft.TimeoutNowResponse))
+	_ = p.transport.TimeoutNow(raft.ServerID(p.name), raft.ServerAddress(p.address), &request, new(raft.TimeoutNowResponse))
 }

@@ -94,6 +94,7 @@ type Peer struct {
 	options   Options
 	address   string // that other peers dial
 
+	transport raft.Transport
 	confirmer *confirmer
 	contact   *contact
 

@@ -58,6 +58,7 @@ func Listen(network Network, listen, advertise string, server, client *tls.Confi
 	w := &Wire{
 		listener: listener, network: network, client: client, address: listener.Addr(),
 		places: make(chan struct{}, maxHandshakes), done: make(chan struct{}),
+		open: openConns{open: make(map[*notedConn]*tls.Conn), over: make(chan struct{}, 1)},
 	}
 	if advertise != "" {
 		w.address = peerAddress(advertise)

@@ -12,6 +12,7 @@ import (
 type openConns struct {
 	mu   sync.Mutex
 	open map[*notedConn]*tls.Conn
+	over chan struct{} // of one place: a connection has been closed
 }
 
 // notedConn is the connection below TLS.
@@ -23,8 +24,15 @@ type notedConn struct {
 // Close implements net.Conn.
 func (n *notedConn) Close() error {
 	n.conns.mu.Lock()
+	_, kept := n.conns.open[n]
 	delete(n.conns.open, n)
 	n.conns.mu.Unlock()
+	if kept {
+		select {
+		case n.conns.over <- struct{}{}:
+		default:
+		}
+	}
 	return n.Conn.Close()
 }
 
@@ -38,12 +46,13 @@ func (o *openConns) note(plain net.Conn, secure func(net.Conn) *tls.Conn) *tls.C
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.open == nil {
-		o.open = make(map[*notedConn]*tls.Conn)
-	}
 	o.open[noted] = secured
 	return secured
 }
+
+// Over tells that connections with other controllers have been closed, by either end. One
+// word may stand for several.
+func (w *Wire) Over() <-chan struct{} { return w.open.over }
 
 // Cut closes the connections on which a certificate was shown that is no longer
 // good.

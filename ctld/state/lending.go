@@ -162,7 +162,7 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 	if _, err := spec.ParseWeek(l.Hours); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
-	if err := spec.CheckImageRules(l.ImageRules()); err != nil {
+	if err := spec.CheckImageRules(l.ImageRules(), spec.OwnerRules); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
 	return nil

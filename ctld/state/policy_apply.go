@@ -165,7 +165,7 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	if err := policy.normalizeLogins(); err != nil {
 		return nil, err
 	}
-	if err := spec.CheckImageRules(policy.Images.message()); err != nil {
+	if err := spec.CheckImageRules(policy.Images.message(), spec.SiteRules); err != nil {
 		return nil, err
 	}
 	if err := policy.normalizeOwners(); err != nil {

@@ -20,7 +20,8 @@ func (w *walker) lend() SetLending {
 		},
 	}
 	if w.chance(50) {
-		c.Lending.Images = &ImagePolicy{Allow: []string{[]string{"lab.example/**", "x y"}[w.Intn(2)]}}
+		pattern := []string{"lab.example/**", "x y"}[w.Intn(2)]
+		c.Lending.Images = &ImagePolicy{Allow: []string{pattern}, Signed: []SignedImages{{Images: []string{pattern}, Identities: []ImageIdentity{{Subject: "release@lab.example", Issuer: "https://token.lab.example"}}}}}
 	}
 	c.Lending.Nested = c.Lending.Unbounded
 	for _, known := range lendWords {

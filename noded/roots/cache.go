@@ -32,6 +32,7 @@ const (
 	imagesDir    = "images"    // HEX.json, by the digests that pin them
 	unpackingDir = "unpacking" // each with a lock on itself while its process lives
 	removedDir   = "removed"   // what is being deleted
+	emptyDir     = "empty"     // the root of what checks signatures
 	locksDir     = "locks"     // HEX of a layer: shared by who uses it, exclusive for who removes it; HEX.make
 	lockName     = "lock"      // of the cache, held for moments
 )
@@ -57,7 +58,7 @@ func (c *Cache) path(elements ...string) string {
 
 // makeDirs makes the cache if it is not there.
 func (c *Cache) makeDirs() error {
-	for _, dir := range []string{layersDir, imagesDir, unpackingDir, removedDir, locksDir} {
+	for _, dir := range []string{layersDir, imagesDir, unpackingDir, removedDir, locksDir, emptyDir} {
 		if err := os.MkdirAll(c.path(dir), 0o700); err != nil {
 			return fmt.Errorf("make the cache of container images: %w", err)
 		}

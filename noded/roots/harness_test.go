@@ -90,9 +90,9 @@ type site struct {
 	blobs   int // that were asked for
 }
 
-func newSite(t testing.TB) *site {
+func newSite(t testing.TB, options ...registry.Option) *site {
 	s := &site{}
-	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	inner := registry.New(append(options, registry.Logger(log.New(io.Discard, "", 0)))...)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
 			s.blobs++

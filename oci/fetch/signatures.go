@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -16,7 +17,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
 
-// Signatures answers those that cosign has put beside a pinned image of a registry.
+// Signatures answers those that cosign has put beside a pinned image of a registry, and
+// what refers to the image, as newer versions keep them.
 func Signatures(ctx context.Context, r ref.Ref) ([]sign.Signed, error) {
 	if r.Kind != ref.Registry {
 		return nil, errors.New("only images of registries have signatures")
@@ -25,35 +27,98 @@ func Signatures(ctx context.Context, r ref.Ref) ([]sign.Signed, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := from.(*registry)
-	image, err := remote.Image(g.repository.Tag(sign.Tag(r.Digest)), g.options(ctx)...)
+	found := &found{registry: from.(*registry)}
+	if err := found.beside(ctx); err != nil {
+		return nil, err
+	}
+	if err := found.referring(ctx); err != nil {
+		return nil, err
+	}
+	return found.all, nil
+}
+
+// found are an image's signatures, as many as are looked at.
+type found struct {
+	*registry
+	all   []sign.Signed
+	bytes int
+}
+
+// mayRead reports whether there is room for one more.
+func (f *found) mayRead(size int64) bool {
+	return len(f.all) < sign.MaxSignatures && size <= sign.MaxPayloadBytes && int64(f.bytes)+size <= sign.MaxBytes
+}
+
+func (f *found) add(s sign.Signed) {
+	f.all = append(f.all, s)
+	f.bytes += len(s.Bundle) + len(s.Payload) + len(s.Signature) + len(s.Certificate) + len(s.LogEntry) + len(s.Timestamp)
+}
+
+// beside reads the layers of the tag that is named after the image's digest.
+func (f *found) beside(ctx context.Context) error {
+	image, err := remote.Image(f.repository.Tag(sign.Tag(f.ref.Digest)), f.options(ctx)...)
 	var answer *transport.Error
 	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, explain(r, err)
+		return explain(f.ref, err)
 	}
 	manifest, err := image.Manifest()
 	if err != nil {
-		return nil, explain(r, err)
+		return explain(f.ref, err)
 	}
-	var all []sign.Signed
-	for i, layer := range manifest.Layers {
-		if i == sign.MaxSignatures {
-			break
-		}
+	for _, layer := range manifest.Layers {
 		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[sign.Annotation])
-		if err != nil || layer.Size > sign.MaxPayloadBytes {
+		if err != nil || !f.mayRead(layer.Size) {
 			continue
 		}
-		payload, err := g.payload(ctx, layer)
+		payload, err := f.payload(ctx, layer)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, sign.Signed{Payload: payload, Signature: signature})
+		f.add(sign.Signed{
+			Payload: payload, Signature: signature, Certificate: layer.Annotations[sign.CertificateAnnotation],
+			LogEntry: layer.Annotations[sign.LogAnnotation], Timestamp: layer.Annotations[sign.TimestampAnnotation],
+		})
 	}
-	return all, nil
+	return nil
+}
+
+// referring reads the bundles among what refers to the image.
+func (f *found) referring(ctx context.Context) error {
+	index, err := remote.Referrers(f.repository.Digest(f.ref.Digest), f.options(ctx)...)
+	if err != nil {
+		return explain(f.ref, err)
+	}
+	list, err := index.IndexManifest()
+	if err != nil {
+		return explain(f.ref, err)
+	}
+	for _, refers := range list.Manifests {
+		if !strings.HasPrefix(refers.ArtifactType, sign.BundleType) || !f.mayRead(0) {
+			continue
+		}
+		image, err := remote.Image(f.repository.Digest(refers.Digest.String()), f.options(ctx)...)
+		if err != nil {
+			return explain(f.ref, err)
+		}
+		manifest, err := image.Manifest()
+		if err != nil {
+			return explain(f.ref, err)
+		}
+		for _, layer := range manifest.Layers {
+			if !strings.HasPrefix(string(layer.MediaType), sign.BundleType) || !f.mayRead(layer.Size) {
+				continue
+			}
+			bundle, err := f.payload(ctx, layer)
+			if err != nil {
+				return err
+			}
+			f.add(sign.Signed{Bundle: bundle})
+		}
+	}
+	return nil
 }
 
 func (g *registry) payload(ctx context.Context, layer v1.Descriptor) ([]byte, error) {

@@ -1,5 +1,6 @@
 // Package sign checks the signatures that cosign makes of container images with a key,
 // and makes such ones. It asks nobody: a signature counts if the key is the right one.
+// Those without a key are package keyless' to check, which asks nobody either.
 package sign
 
 import (
@@ -16,25 +17,40 @@ import (
 	"fmt"
 )
 
-// Annotation has the signature, in base64, of a layer of an image's signatures.
-const Annotation = "dev.cosignproject.cosign/signature"
+// Annotations of a layer of an image's signatures.
+const (
+	Annotation            = "dev.cosignproject.cosign/signature" // in base64
+	CertificateAnnotation = "dev.sigstore.cosign/certificate"    // in PEM, of a keyless one
+	LogAnnotation         = "dev.sigstore.cosign/bundle"         // the entry of a transparency log, as JSON
+	TimestampAnnotation   = "dev.sigstore.cosign/rfc3161timestamp"
+)
 
 // MediaType is that of such a layer, which is what was signed.
 const MediaType = "application/vnd.dev.cosign.simplesigning.v1+json"
 
-// MaxPayloadBytes bounds what was signed, and MaxSignatures how many are looked at.
+// BundleType is how the type begins of what refers to an image and is a bundle of Sigstore:
+// a signature or an attestation with all that proves it.
+const BundleType = "application/vnd.dev.sigstore.bundle"
+
+// MaxPayloadBytes bounds what was signed, MaxSignatures how many are looked at, and
+// MaxBytes all of them together.
 const (
 	MaxPayloadBytes = 1 << 20
 	MaxSignatures   = 64
+	MaxBytes        = 8 << 20
 )
 
-// ErrUnsigned is returned, wrapped, for an image that none of the keys has signed.
-var ErrUnsigned = errors.New("it is not signed by any of the keys that its name needs")
+// ErrUnsigned is returned, wrapped, for an image that nobody has signed who must have.
+var ErrUnsigned = errors.New("it is not signed by any of those that its name needs")
 
-// Signed is one signature.
+// Signed is one signature: a bundle, or what cosign keeps in a layer and its annotations.
 type Signed struct {
-	Payload   []byte `json:"payload"` // what was signed
-	Signature []byte `json:"signature"`
+	Bundle      []byte `json:"bundle,omitempty"`
+	Payload     []byte `json:"payload,omitempty"` // what was signed
+	Signature   []byte `json:"signature,omitempty"`
+	Certificate string `json:"certificate,omitempty"` // in PEM
+	LogEntry    string `json:"log_entry,omitempty"`   // as JSON
+	Timestamp   string `json:"timestamp,omitempty"`   // likewise
 }
 
 // payload is what cosign signs: the simple signing format of containers/image.
@@ -65,15 +81,15 @@ func Tag(digest string) string {
 // Verify answers nil if one of the keys, in PEM, has signed the image with this digest.
 func Verify(digest string, keys []string, signatures []Signed) error {
 	said := false
-	for _, s := range signatures[:min(len(signatures), MaxSignatures)] {
-		var p payload
-		if len(s.Payload) > MaxPayloadBytes || json.Unmarshal(s.Payload, &p) != nil || p.Critical.Type != signatureType || p.Critical.Image.Digest != digest {
+	for i := range signatures[:min(len(signatures), MaxSignatures)] {
+		message, signature := signatures[i].message(digest)
+		if message == nil {
 			continue
 		}
 		said = true
 		for _, text := range keys {
 			key, err := parseKey(text)
-			if err == nil && verifies(key, s) {
+			if err == nil && verifies(key, message, signature) {
 				return nil
 			}
 		}
@@ -84,6 +100,24 @@ func Verify(digest string, keys []string, signatures []Signed) error {
 	return fmt.Errorf("%w: there is no signature of it", ErrUnsigned)
 }
 
+// Names reports whether what was signed is the image with this digest. It is not said who
+// has signed it.
+func (s *Signed) Names(digest string) bool {
+	var p payload
+	return len(s.Payload) <= MaxPayloadBytes && json.Unmarshal(s.Payload, &p) == nil && p.Critical.Type == signatureType && p.Critical.Image.Digest == digest
+}
+
+// message is what was signed, if that is the image with this digest, and the signature.
+func (s *Signed) message(digest string) (message, signature []byte) {
+	switch {
+	case s.Bundle != nil:
+		return bundleMessage(s.Bundle, digest)
+	case s.Names(digest):
+		return s.Payload, s.Signature
+	}
+	return nil, nil
+}
+
 func parseKey(text string) (crypto.PublicKey, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
@@ -92,24 +126,29 @@ func parseKey(text string) (crypto.PublicKey, error) {
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-func verifies(key crypto.PublicKey, s Signed) bool {
-	sum := sha256.Sum256(s.Payload)
+func verifies(key crypto.PublicKey, message, signature []byte) bool {
+	sum := sha256.Sum256(message)
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:
-		return ecdsa.VerifyASN1(key, sum[:], s.Signature)
+		return ecdsa.VerifyASN1(key, sum[:], signature)
 	case ed25519.PublicKey:
-		return ed25519.Verify(key, s.Payload, s.Signature)
+		return ed25519.Verify(key, message, signature)
 	case *rsa.PublicKey:
-		return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], s.Signature) == nil
+		return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
 	}
 	return false
 }
 
-// Sign makes a signature as cosign sign --key does.
-func Sign(reference, digest string, key *ecdsa.PrivateKey) (Signed, error) {
+// Payload is what cosign signs of an image.
+func Payload(reference, digest string) ([]byte, error) {
 	var p payload
 	p.Critical.Identity.Reference, p.Critical.Image.Digest, p.Critical.Type = reference, digest, signatureType
-	text, err := json.Marshal(p)
+	return json.Marshal(p)
+}
+
+// Sign makes a signature as cosign sign --key does.
+func Sign(reference, digest string, key *ecdsa.PrivateKey) (Signed, error) {
+	text, err := Payload(reference, digest)
 	if err != nil {
 		return Signed{}, err
 	}

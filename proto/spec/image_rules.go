@@ -14,8 +14,12 @@ import (
 const (
 	MaxImagePatterns = 256
 	MaxImageKeys     = 64
+	MaxImageSigners  = 64 // identities
 	maxPatternBytes  = 512
 	maxKeyBytes      = 4096
+	// MaxTrustedRootBytes bounds a trusted root: each job with an image brings it to its
+	// node. Sigstore's own has less than 16 KiB.
+	MaxTrustedRootBytes = 64 << 10
 )
 
 // RulesOf says whose rules of images they are.
@@ -51,23 +55,32 @@ func ImageProblem(rules *pb.ImageRules, of RulesOf, image string) string {
 	if len(allow) > 0 && !slices.ContainsFunc(allow, func(pattern string) bool { return matchesImage(pattern, place) }) {
 		return fmt.Sprintf("%s is not among %s (allow in %s): take an image from there, or ask %s to allow it", place, strings.Join(allow, ", "), of, of.asker())
 	}
-	if len(ImageKeys(rules, image)) > 0 && !strings.HasPrefix(image, "docker://") {
+	if signers := SignersOf(rules, image); signers.Any() && !strings.HasPrefix(image, "docker://") {
 		return fmt.Sprintf("%s must be signed (signed in %s), and only images of registries have signatures: push it to one, and sign it", place, of)
 	}
 	return ""
 }
 
-// ImageKeys are the keys of which one must have signed an image; none = it need not be
-// signed.
-func ImageKeys(rules *pb.ImageRules, image string) []string {
+// Signers are those of whom one must have signed an image.
+type Signers struct {
+	Keys       []string // public ones, in PEM
+	Identities []*pb.ImageIdentity
+}
+
+// Any reports whether somebody must have signed it.
+func (s *Signers) Any() bool { return len(s.Keys)+len(s.Identities) > 0 }
+
+// SignersOf are those that rules name for an image.
+func SignersOf(rules *pb.ImageRules, image string) Signers {
 	place, _ := placeOf(image)
-	var keys []string
+	var signers Signers
 	for _, signed := range rules.GetSigned() {
 		if slices.ContainsFunc(signed.GetImages(), func(pattern string) bool { return matchesImage(pattern, place) }) {
-			keys = append(keys, signed.GetKeys()...)
+			signers.Keys = append(signers.Keys, signed.GetKeys()...)
+			signers.Identities = append(signers.Identities, signed.GetIdentities()...)
 		}
 	}
-	return keys
+	return signers
 }
 
 // placeOf answers an image's name, as patterns have it, and its digest.
@@ -134,23 +147,16 @@ func compilePattern(pattern string) (*regexp.Regexp, error) {
 var barredPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // CheckImageRules refuses rules that nothing could match, or that are too many.
-func CheckImageRules(rules *pb.ImageRules) error {
+func CheckImageRules(rules *pb.ImageRules, of RulesOf) error {
+	if err := checkSigned(rules.GetSigned()); err != nil {
+		return err
+	}
+	if err := checkTrustedRoot(rules, of); err != nil {
+		return err
+	}
 	lists := map[string][]string{"allow": rules.GetAllow(), "deny": rules.GetDeny()}
-	keys := 0
 	for _, signed := range rules.GetSigned() {
 		lists["signed"] = append(lists["signed"], signed.GetImages()...)
-		if len(signed.GetImages()) == 0 || len(signed.GetKeys()) == 0 {
-			return fmt.Errorf("[[images.signed]] needs images, patterns of their names, and keys, the public keys of which one must have signed them")
-		}
-		for _, key := range signed.GetKeys() {
-			if len(key) > maxKeyBytes || !strings.Contains(key, "-----BEGIN PUBLIC KEY-----") {
-				return fmt.Errorf("[[images.signed]]: a key is the text of cosign.pub, -----BEGIN PUBLIC KEY----- and so on")
-			}
-			keys++
-		}
-	}
-	if keys > MaxImageKeys {
-		return fmt.Errorf("[images]: %d keys are more than %d", keys, MaxImageKeys)
 	}
 	for _, name := range []string{"allow", "deny", "signed"} {
 		list := lists[name]

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,11 +39,40 @@ func TestImageProblem(t *testing.T) {
 	if got := ImageProblem(rules, OwnerRules, "docker://lab.example/old/a:1"+digest); !strings.Contains(got, "(deny in the terms of its owner)") {
 		t.Errorf("the owner's rule: %q", got)
 	}
-	if keys := ImageKeys(rules, "docker://lab.example/signed/x:1"+digest); len(keys) != 1 {
-		t.Errorf("%v", keys)
+	if signers := SignersOf(rules, "docker://lab.example/signed/x:1"+digest); len(signers.Keys) != 1 {
+		t.Errorf("%v", signers)
 	}
 	if ImageProblem(nil, SiteRules, "docker://x/y"+digest) != "" {
 		t.Error("without rules an image is refused")
+	}
+}
+
+func TestCheckSigners(t *testing.T) {
+	good := &pb.ImageIdentity{CertificateIdentity: "release@lab.example", CertificateOidcIssuer: "https://token.lab.example"}
+	rules := func(root string, identities ...*pb.ImageIdentity) *pb.ImageRules {
+		return &pb.ImageRules{TrustedRoot: []byte(root), Signed: []*pb.SignedImages{{Images: []string{"lab.example/**"}, Identities: identities}}}
+	}
+	for name, test := range map[string]struct {
+		rules *pb.ImageRules
+		of    RulesOf
+		want  string
+	}{
+		"one":              {rules("{}", good), SiteRules, ""},
+		"an owner's":       {rules("", good), OwnerRules, ""},
+		"no root":          {rules("", good), SiteRules, "identities need trusted_root"},
+		"an owner's root":  {rules("{}", good), OwnerRules, "trusted_root is the site's"},
+		"a large root":     {rules(strings.Repeat(" ", MaxTrustedRootBytes+1), good), SiteRules, "65537 bytes are more than 65536"},
+		"nobody":           {rules("{}"), SiteRules, "or identities, of whom one must have"},
+		"no subject":       {rules("{}", &pb.ImageIdentity{CertificateOidcIssuer: "x"}), SiteRules, "certificate_identity, or certificate_identity_regexp, must say"},
+		"no issuer":        {rules("{}", &pb.ImageIdentity{CertificateIdentityRegexp: "x"}), SiteRules, "certificate_oidc_issuer, or certificate_oidc_issuer_regexp, must say"},
+		"a bad expression": {rules("{}", &pb.ImageIdentity{CertificateIdentityRegexp: "(", CertificateOidcIssuer: "x"}), SiteRules, "certificate_identity_regexp: error parsing regexp"},
+		"a bad character":  {rules("{}", &pb.ImageIdentity{CertificateIdentity: "x", CertificateOidcIssuer: "\n"}), SiteRules, "certificate_oidc_issuer: \"\\n\" is longer"},
+		"too many":         {rules("{}", slices.Repeat([]*pb.ImageIdentity{good}, MaxImageSigners+1)...), SiteRules, "65 identities are more than 64"},
+	} {
+		err := CheckImageRules(test.rules, test.of)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
 	}
 }
 
@@ -51,7 +81,7 @@ func FuzzImageRules(f *testing.F) {
 	f.Add("*", "oci:/x")
 	f.Fuzz(func(t *testing.T, pattern, image string) {
 		rules := &pb.ImageRules{Allow: []string{pattern}}
-		if CheckImageRules(rules) == nil {
+		if CheckImageRules(rules, SiteRules) == nil {
 			if _, err := imagePattern(pattern); err != nil {
 				t.Errorf("%q is accepted, and matches nothing: %v", pattern, err)
 			}

@@ -5,6 +5,7 @@ package arch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -30,11 +32,20 @@ type listed struct {
 
 func packages(t *testing.T) []listed {
 	t.Helper()
+	all, err := listOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// listOnce asks for all packages, which takes longer than what is done with them.
+var listOnce = sync.OnceValues(func() ([]listed, error) {
 	cmd := exec.Command("go", "list", "-tags", "seccomp", "-json=ImportPath,Dir,Name,Doc,Imports,GoFiles", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	var all []listed
 	decoder := json.NewDecoder(strings.NewReader(string(out)))
@@ -43,15 +54,15 @@ func packages(t *testing.T) []listed {
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all = append(all, p)
 	}
 	if len(all) < 10 {
-		t.Fatalf("go list found only %d packages", len(all))
+		return nil, fmt.Errorf("go list found only %d packages", len(all))
 	}
-	return all
-}
+	return all, nil
+})
 
 // within reports whether the package path lies in one of the folders.
 func within(path string, folders ...string) bool {
@@ -126,6 +137,30 @@ func TestOnlyItsProgramIsTheSupervisor(t *testing.T) {
 		if slices.Contains(p.Imports, module+"noded/shim") && path != "cmd/gnoded" {
 			t.Errorf("%s imports noded/shim: only cmd/gnoded runs as a supervisor, others use noded/shim/client", path)
 		}
+	}
+}
+
+// Sigstore's library is as large as all else in a program that has it: one package knows it,
+// and one program that package.
+func TestOnlyTheReaderOfImagesKnowsSigstore(t *testing.T) {
+	const checker = "oci/sign/keyless"
+	found := false
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "github.com/sigstore/") {
+				found = true
+				if path != checker {
+					t.Errorf("%s imports %s: only %s knows Sigstore's library", path, imported, checker)
+				}
+			}
+			if imported == module+checker && path != "cmd/goci" {
+				t.Errorf("%s imports %s: only cmd/goci checks keyless signatures", path, checker)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("%s imports nothing of Sigstore's: is it still there?", checker)
 	}
 }
 

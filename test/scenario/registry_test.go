@@ -8,15 +8,19 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/sylabs/sif/v2/pkg/sif"
 
+	"github.com/gleaner-hpc/gleaner/oci/sign"
 	"github.com/gleaner-hpc/gleaner/test/registry/image"
+	"github.com/gleaner-hpc/gleaner/test/registry/sigstore"
 )
 
 func init() {
@@ -36,15 +40,21 @@ func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("REGISTRY", strings.TrimPrefix(server.URL, "http://"))
 }
 
-// pushImage is `pushimage [-signed] NAME [flags] PROGRAM...`: see package image. $DIGEST is
-// what it has become; -signed signs it with a new key, whose public half is in cosign.pub.
+// pushImage is `pushimage [-signed | -keyless SUBJECT ISSUER] NAME [flags] PROGRAM...`: see
+// package image. $DIGEST is what it has become. -signed signs it with a new key, whose public
+// half is in cosign.pub, -keyless as somebody for whom an issuer has vouched, with a new
+// Sigstore, whose root is in trusted_root.json.
 func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: pushimage NAME [flags] PROGRAM...")
 	}
-	isSigned := args[0] == "-signed"
-	if isSigned {
-		args = args[1:]
+	put := func(name.Reference, v1.Hash) {} // a signature
+	switch {
+	case args[0] == "-signed":
+		put, args = func(at name.Reference, digest v1.Hash) { signWithKey(ts, at, digest) }, args[1:]
+	case args[0] == "-keyless" && len(args) > 4:
+		by := sigstore.Signer{Subject: args[1], Issuer: args[2], At: time.Now().Add(-24 * time.Hour)}
+		put, args = func(at name.Reference, digest v1.Hash) { signKeyless(ts, at, digest, by) }, args[3:]
 	}
 	made, err := image.Parse(args[1:])
 	ts.Check(err)
@@ -54,13 +64,25 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	digest, err := made.Digest()
 	ts.Check(err)
 	ts.Setenv("DIGEST", digest.String())
-	if !isSigned {
-		return
-	}
+	put(at, digest)
+}
+
+func signWithKey(ts *testscript.TestScript, at name.Reference, digest v1.Hash) {
 	key, public, err := image.NewKey()
 	ts.Check(err)
 	ts.Check(image.Sign(at, digest, key))
 	ts.Check(os.WriteFile(ts.MkAbs("cosign.pub"), []byte(public), 0o644))
+}
+
+func signKeyless(ts *testscript.TestScript, at name.Reference, digest v1.Hash, by sigstore.Signer) {
+	site, err := sigstore.New(time.Now())
+	ts.Check(err)
+	bundle, err := site.Attest(by, digest.String(), sign.SignaturePredicate)
+	ts.Check(err)
+	ts.Check(image.Refer(at, digest, bundle.Bundle))
+	root, err := site.Root()
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("trusted_root.json"), root, 0o644))
 }
 
 // makeSIF is `sif FILE [flags] PROGRAM...`: an image as Apptainer keeps it.

@@ -2,7 +2,8 @@
 // that a controller puts in force.
 //
 // Unknown keys, wrong types and values outside their bounds are refused, with the
-// line and what to type instead. It reads no file itself and asks nobody.
+// line and what to type instead. It reads no file itself, but through who calls it, and asks
+// nobody.
 package clusterfile
 
 import (
@@ -63,7 +64,10 @@ type clusterFile struct {
 // Parse reads a policy. What the text leaves out has the default
 // that a new cluster begins with. Unknown keys are refused, each with its line
 // and the key most like it.
-func Parse(text []byte) (*pb.Policy, error) {
+func Parse(text []byte) (*pb.Policy, error) { return ParseWith(text, nil) }
+
+// ParseWith is Parse for a policy that may name files, as [images] does.
+func ParseWith(text []byte, files Files) (*pb.Policy, error) {
 	var file clusterFile
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors begin a file so
 	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
@@ -145,7 +149,7 @@ func Parse(text []byte) (*pb.Policy, error) {
 	if err := file.fillBorrowers(policy); err != nil {
 		return nil, err
 	}
-	if policy.Images, err = file.Images.rules(); err != nil {
+	if policy.Images, err = file.Images.rules(files, spec.SiteRules); err != nil {
 		return nil, err
 	}
 	if err := file.fillLogins(policy); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -26,6 +27,21 @@ func ReadFile(ctx context.Context, path string, limit int) ([]byte, error) {
 		}
 		return readAll(file, limit)
 	})
+}
+
+// ReadBeside reads files that another one names: relative paths are those from where that
+// one is. A file beyond the limit is refused.
+func ReadBeside(ctx context.Context, path string, limit int) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) && path != "-" {
+			name = filepath.Join(filepath.Dir(path), name)
+		}
+		text, err := ReadFile(ctx, name, limit)
+		if err == nil && len(text) > limit {
+			err = fmt.Errorf("%s is larger than %d bytes", name, limit)
+		}
+		return text, err
+	}
 }
 
 // ReadStream is ReadFile for what is open already.

@@ -94,7 +94,7 @@ func (c *controlRun) readPolicy(path string) (*pb.Policy, error) {
 	if len(text) > clusterfile.MaxBytes {
 		return nil, fmt.Errorf("%s is larger than %d bytes, which no policy is", path, clusterfile.MaxBytes)
 	}
-	policy, err := clusterfile.Parse(text)
+	policy, err := clusterfile.ParseWith(text, console.ReadBeside(c.inv.Context, path, clusterfile.MaxBytes))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -137,6 +137,10 @@ func (c contact) ping(ctx context.Context, check string) []finding.Finding {
 	if answer.TimeMs > 0 && !strings.HasPrefix(c.target, "unix://") { // a socket's clock is this host's
 		found = append(found, judgeSkew("clock of "+c.target, time.UnixMilli(answer.TimeMs), asked, answered))
 	}
+	// Several controllers have one policy, and once tells what is found of it.
+	if config, err := pb.NewControllerClient(connection).ShowConfig(ctx, &pb.ShowConfigRequest{}); err == nil {
+		found = append(found, checkTrustedRoot(config.GetPolicy(), time.Now())...)
+	}
 	return found
 }
 

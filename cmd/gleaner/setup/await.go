@@ -64,7 +64,7 @@ func (h host) applyPolicy(inv *option.Invocation) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := clusterfile.Parse(text)
+	wanted, err := clusterfile.ParseWith(text, console.ReadBeside(inv.Context, path, clusterfile.MaxBytes))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

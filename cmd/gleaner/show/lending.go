@@ -155,10 +155,30 @@ type ImageRulesJSON struct {
 	Signed []SignedImagesJSON `json:"signed"`
 }
 
-// SignedImagesJSON must be signed by one of the keys.
+// SignedImagesJSON must be signed by one of the keys or identities.
 type SignedImagesJSON struct {
-	Images []string `json:"images"`
-	Keys   []string `json:"keys"`
+	Images     []string            `json:"images"`
+	Keys       []string            `json:"keys"`
+	Identities []ImageIdentityJSON `json:"identities"`
+}
+
+// ImageIdentityJSON is who must have made a keyless signature, in the words of cosign verify.
+type ImageIdentityJSON struct {
+	CertificateIdentity         string `json:"certificate_identity"`
+	CertificateIdentityRegexp   string `json:"certificate_identity_regexp"`
+	CertificateOidcIssuer       string `json:"certificate_oidc_issuer"`
+	CertificateOidcIssuerRegexp string `json:"certificate_oidc_issuer_regexp"`
+	PredicateType               string `json:"predicate_type"` // of an attestation; empty = a signature
+}
+
+func signedImagesJSON(signed *pb.SignedImages) SignedImagesJSON {
+	out := SignedImagesJSON{signed.GetImages(), append([]string{}, signed.GetKeys()...), []ImageIdentityJSON{}}
+	for _, i := range signed.GetIdentities() {
+		out.Identities = append(out.Identities, ImageIdentityJSON{
+			i.GetCertificateIdentity(), i.GetCertificateIdentityRegexp(), i.GetCertificateOidcIssuer(), i.GetCertificateOidcIssuerRegexp(), i.GetPredicateType(),
+		})
+	}
+	return out
 }
 
 func imageRulesJSON(rules *pb.ImageRules) *ImageRulesJSON {
@@ -167,7 +187,7 @@ func imageRulesJSON(rules *pb.ImageRules) *ImageRulesJSON {
 	}
 	out := &ImageRulesJSON{append([]string{}, rules.GetAllow()...), append([]string{}, rules.GetDeny()...), append([]string{}, rules.GetBarred()...), []SignedImagesJSON{}}
 	for _, signed := range rules.GetSigned() {
-		out.Signed = append(out.Signed, SignedImagesJSON{signed.GetImages(), signed.GetKeys()})
+		out.Signed = append(out.Signed, signedImagesJSON(signed))
 	}
 	return out
 }

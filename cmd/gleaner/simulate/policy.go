@@ -32,7 +32,7 @@ func readPolicy(ctx context.Context, word string) (sim.Policy, *pb.Policy, error
 	if err != nil {
 		return sim.Policy{}, nil, err
 	}
-	read, err := clusterfile.Parse(text)
+	read, err := clusterfile.ParseWith(text, console.ReadBeside(ctx, word, clusterfile.MaxBytes))
 	if err != nil {
 		return sim.Policy{}, nil, fmt.Errorf("%s: %w", word, err)
 	}

@@ -96,10 +96,13 @@ func (j *Job) checkImage(ctx context.Context, cache *roots.Cache, named ref.Ref)
 	if problem := spec.ImageProblem(j.Order.OwnerImageRules, spec.OwnerRules, image); problem != "" {
 		return fmt.Errorf("--image: %w on node %s: %s", ErrNotAdmitted, j.Order.Node, problem)
 	}
-	if err := cache.Signed(ctx, j.rootUser(), named, spec.ImageKeys(j.Order.ImageRules, image), spec.SiteRules, j.tell); err != nil {
+	root := j.Order.ImageRules.GetTrustedRoot()
+	of := roots.Signers{Signers: spec.SignersOf(j.Order.ImageRules, image), Root: root, Of: spec.SiteRules}
+	if err := cache.Signed(ctx, j.rootUser(), named, of, j.tell); err != nil {
 		return j.rootFault(err)
 	}
-	err := cache.Signed(ctx, j.rootUser(), named, spec.ImageKeys(j.Order.OwnerImageRules, image), spec.OwnerRules, j.tell)
+	of = roots.Signers{Signers: spec.SignersOf(j.Order.OwnerImageRules, image), Root: root, Of: spec.OwnerRules}
+	err := cache.Signed(ctx, j.rootUser(), named, of, j.tell)
 	if errors.Is(err, roots.ErrUnsigned) {
 		return fmt.Errorf("--image: %w on node %s: %w", ErrNotAdmitted, j.Order.Node, err)
 	}

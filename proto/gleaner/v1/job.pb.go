@@ -707,11 +707,14 @@ func (x *Staging) GetOnce() bool {
 // ImageRules say which container images jobs may have ([images] in cluster.toml).
 // Patterns are of names, such as nvcr.io/nvidia/*; ** matches more than one part.
 type ImageRules struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Allow         []string               `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"` // none = all
-	Deny          []string               `protobuf:"bytes,2,rep,name=deny,proto3" json:"deny,omitempty"`
-	Barred        []string               `protobuf:"bytes,3,rep,name=barred,proto3" json:"barred,omitempty"` // digests, sha256:…
-	Signed        []*SignedImages        `protobuf:"bytes,4,rep,name=signed,proto3" json:"signed,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Allow  []string               `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"` // none = all
+	Deny   []string               `protobuf:"bytes,2,rep,name=deny,proto3" json:"deny,omitempty"`
+	Barred []string               `protobuf:"bytes,3,rep,name=barred,proto3" json:"barred,omitempty"` // digests, sha256:…
+	Signed []*SignedImages        `protobuf:"bytes,4,rep,name=signed,proto3" json:"signed,omitempty"`
+	// The site's trusted_root.json, of which keyless signatures must be. Owners have none of
+	// their own.
+	TrustedRoot   []byte `protobuf:"bytes,5,opt,name=trusted_root,json=trustedRoot,proto3" json:"trusted_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,11 +777,19 @@ func (x *ImageRules) GetSigned() []*SignedImages {
 	return nil
 }
 
-// SignedImages must be signed by one of the keys.
+func (x *ImageRules) GetTrustedRoot() []byte {
+	if x != nil {
+		return x.TrustedRoot
+	}
+	return nil
+}
+
+// SignedImages must be signed by one of the keys or identities.
 type SignedImages struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Images        []string               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"` // patterns
 	Keys          []string               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`     // public keys, in PEM
+	Identities    []*ImageIdentity       `protobuf:"bytes,3,rep,name=identities,proto3" json:"identities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -827,6 +838,91 @@ func (x *SignedImages) GetKeys() []string {
 	return nil
 }
 
+func (x *SignedImages) GetIdentities() []*ImageIdentity {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
+}
+
+// ImageIdentity is who must have made a keyless signature, in the words of cosign verify.
+// Regular expressions match anywhere, as there.
+type ImageIdentity struct {
+	state                       protoimpl.MessageState `protogen:"open.v1"`
+	CertificateIdentity         string                 `protobuf:"bytes,1,opt,name=certificate_identity,json=certificateIdentity,proto3" json:"certificate_identity,omitempty"`
+	CertificateIdentityRegexp   string                 `protobuf:"bytes,2,opt,name=certificate_identity_regexp,json=certificateIdentityRegexp,proto3" json:"certificate_identity_regexp,omitempty"`
+	CertificateOidcIssuer       string                 `protobuf:"bytes,3,opt,name=certificate_oidc_issuer,json=certificateOidcIssuer,proto3" json:"certificate_oidc_issuer,omitempty"`
+	CertificateOidcIssuerRegexp string                 `protobuf:"bytes,4,opt,name=certificate_oidc_issuer_regexp,json=certificateOidcIssuerRegexp,proto3" json:"certificate_oidc_issuer_regexp,omitempty"`
+	PredicateType               string                 `protobuf:"bytes,5,opt,name=predicate_type,json=predicateType,proto3" json:"predicate_type,omitempty"` // of the attestation that is wanted instead of a signature
+	unknownFields               protoimpl.UnknownFields
+	sizeCache                   protoimpl.SizeCache
+}
+
+func (x *ImageIdentity) Reset() {
+	*x = ImageIdentity{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageIdentity) ProtoMessage() {}
+
+func (x *ImageIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageIdentity.ProtoReflect.Descriptor instead.
+func (*ImageIdentity) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ImageIdentity) GetCertificateIdentity() string {
+	if x != nil {
+		return x.CertificateIdentity
+	}
+	return ""
+}
+
+func (x *ImageIdentity) GetCertificateIdentityRegexp() string {
+	if x != nil {
+		return x.CertificateIdentityRegexp
+	}
+	return ""
+}
+
+func (x *ImageIdentity) GetCertificateOidcIssuer() string {
+	if x != nil {
+		return x.CertificateOidcIssuer
+	}
+	return ""
+}
+
+func (x *ImageIdentity) GetCertificateOidcIssuerRegexp() string {
+	if x != nil {
+		return x.CertificateOidcIssuerRegexp
+	}
+	return ""
+}
+
+func (x *ImageIdentity) GetPredicateType() string {
+	if x != nil {
+		return x.PredicateType
+	}
+	return ""
+}
+
 // ContainerOptions say how a job runs in its container image.
 type ContainerOptions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -840,7 +936,7 @@ type ContainerOptions struct {
 
 func (x *ContainerOptions) Reset() {
 	*x = ContainerOptions{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[9]
+	mi := &file_gleaner_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +948,7 @@ func (x *ContainerOptions) String() string {
 func (*ContainerOptions) ProtoMessage() {}
 
 func (x *ContainerOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[9]
+	mi := &file_gleaner_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +961,7 @@ func (x *ContainerOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerOptions.ProtoReflect.Descriptor instead.
 func (*ContainerOptions) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ContainerOptions) GetWorkDirectory() string {
@@ -917,7 +1013,7 @@ type CheckpointPolicy struct {
 
 func (x *CheckpointPolicy) Reset() {
 	*x = CheckpointPolicy{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[10]
+	mi := &file_gleaner_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1025,7 @@ func (x *CheckpointPolicy) String() string {
 func (*CheckpointPolicy) ProtoMessage() {}
 
 func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[10]
+	mi := &file_gleaner_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1038,7 @@ func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPolicy.ProtoReflect.Descriptor instead.
 func (*CheckpointPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CheckpointPolicy) GetMode() string {
@@ -1067,7 +1163,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[11]
+	mi := &file_gleaner_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1175,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[11]
+	mi := &file_gleaner_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1188,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1551,7 +1647,7 @@ type AllocatedDevice struct {
 
 func (x *AllocatedDevice) Reset() {
 	*x = AllocatedDevice{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[12]
+	mi := &file_gleaner_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1659,7 @@ func (x *AllocatedDevice) String() string {
 func (*AllocatedDevice) ProtoMessage() {}
 
 func (x *AllocatedDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[12]
+	mi := &file_gleaner_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1672,7 @@ func (x *AllocatedDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedDevice.ProtoReflect.Descriptor instead.
 func (*AllocatedDevice) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AllocatedDevice) GetNode() string {
@@ -1638,7 +1734,7 @@ type NodeAllocation struct {
 
 func (x *NodeAllocation) Reset() {
 	*x = NodeAllocation{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1746,7 @@ func (x *NodeAllocation) String() string {
 func (*NodeAllocation) ProtoMessage() {}
 
 func (x *NodeAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1759,7 @@ func (x *NodeAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAllocation.ProtoReflect.Descriptor instead.
 func (*NodeAllocation) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeAllocation) GetNode() string {
@@ -1732,7 +1828,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1840,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1853,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Identity) GetUid() uint32 {
@@ -1827,7 +1923,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1935,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1948,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Usage) GetPeakMemoryBytes() uint64 {
@@ -1881,7 +1977,7 @@ type NodeSteps struct {
 
 func (x *NodeSteps) Reset() {
 	*x = NodeSteps{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +1989,7 @@ func (x *NodeSteps) String() string {
 func (*NodeSteps) ProtoMessage() {}
 
 func (x *NodeSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2002,7 @@ func (x *NodeSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSteps.ProtoReflect.Descriptor instead.
 func (*NodeSteps) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeSteps) GetNode() string {
@@ -1979,7 +2075,7 @@ type StepPart struct {
 
 func (x *StepPart) Reset() {
 	*x = StepPart{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2087,7 @@ func (x *StepPart) String() string {
 func (*StepPart) ProtoMessage() {}
 
 func (x *StepPart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2100,7 @@ func (x *StepPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
 func (*StepPart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StepPart) GetStep() uint32 {
@@ -2302,7 +2398,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2410,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2423,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Job) GetId() *JobId {
@@ -2659,7 +2755,7 @@ type JobSaved struct {
 
 func (x *JobSaved) Reset() {
 	*x = JobSaved{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[19]
+	mi := &file_gleaner_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2767,7 @@ func (x *JobSaved) String() string {
 func (*JobSaved) ProtoMessage() {}
 
 func (x *JobSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[19]
+	mi := &file_gleaner_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2780,7 @@ func (x *JobSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSaved.ProtoReflect.Descriptor instead.
 func (*JobSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobSaved) GetCheckpointable() string {
@@ -2835,7 +2931,7 @@ type MoveUnderWay struct {
 
 func (x *MoveUnderWay) Reset() {
 	*x = MoveUnderWay{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[20]
+	mi := &file_gleaner_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2943,7 @@ func (x *MoveUnderWay) String() string {
 func (*MoveUnderWay) ProtoMessage() {}
 
 func (x *MoveUnderWay) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[20]
+	mi := &file_gleaner_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2956,7 @@ func (x *MoveUnderWay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveUnderWay.ProtoReflect.Descriptor instead.
 func (*MoveUnderWay) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MoveUnderWay) GetNumber() uint32 {
@@ -2917,7 +3013,7 @@ type MoveTry struct {
 
 func (x *MoveTry) Reset() {
 	*x = MoveTry{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[21]
+	mi := &file_gleaner_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3025,7 @@ func (x *MoveTry) String() string {
 func (*MoveTry) ProtoMessage() {}
 
 func (x *MoveTry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[21]
+	mi := &file_gleaner_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3038,7 @@ func (x *MoveTry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveTry.ProtoReflect.Descriptor instead.
 func (*MoveTry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MoveTry) GetNodes() string {
@@ -2979,7 +3075,7 @@ type MoveFailure struct {
 
 func (x *MoveFailure) Reset() {
 	*x = MoveFailure{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[22]
+	mi := &file_gleaner_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3087,7 @@ func (x *MoveFailure) String() string {
 func (*MoveFailure) ProtoMessage() {}
 
 func (x *MoveFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[22]
+	mi := &file_gleaner_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3100,7 @@ func (x *MoveFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveFailure.ProtoReflect.Descriptor instead.
 func (*MoveFailure) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MoveFailure) GetNumber() uint32 {
@@ -3050,7 +3146,7 @@ type SaveUnderWay struct {
 
 func (x *SaveUnderWay) Reset() {
 	*x = SaveUnderWay{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[23]
+	mi := &file_gleaner_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3158,7 @@ func (x *SaveUnderWay) String() string {
 func (*SaveUnderWay) ProtoMessage() {}
 
 func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[23]
+	mi := &file_gleaner_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3171,7 @@ func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveUnderWay.ProtoReflect.Descriptor instead.
 func (*SaveUnderWay) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SaveUnderWay) GetNumber() uint32 {
@@ -3143,7 +3239,7 @@ type SavedImage struct {
 
 func (x *SavedImage) Reset() {
 	*x = SavedImage{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[24]
+	mi := &file_gleaner_v1_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3251,7 @@ func (x *SavedImage) String() string {
 func (*SavedImage) ProtoMessage() {}
 
 func (x *SavedImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[24]
+	mi := &file_gleaner_v1_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3264,7 @@ func (x *SavedImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedImage.ProtoReflect.Descriptor instead.
 func (*SavedImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SavedImage) GetNumber() uint32 {
@@ -3283,7 +3379,7 @@ type SavedAlloc struct {
 
 func (x *SavedAlloc) Reset() {
 	*x = SavedAlloc{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[25]
+	mi := &file_gleaner_v1_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3391,7 @@ func (x *SavedAlloc) String() string {
 func (*SavedAlloc) ProtoMessage() {}
 
 func (x *SavedAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[25]
+	mi := &file_gleaner_v1_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3404,7 @@ func (x *SavedAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAlloc.ProtoReflect.Descriptor instead.
 func (*SavedAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SavedAlloc) GetNode() string {
@@ -3397,7 +3493,7 @@ type JobChange struct {
 
 func (x *JobChange) Reset() {
 	*x = JobChange{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[26]
+	mi := &file_gleaner_v1_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3505,7 @@ func (x *JobChange) String() string {
 func (*JobChange) ProtoMessage() {}
 
 func (x *JobChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[26]
+	mi := &file_gleaner_v1_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3518,7 @@ func (x *JobChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
 func (*JobChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JobChange) GetTimeLimitS() uint32 {
@@ -3714,7 +3810,7 @@ type GpuRequests struct {
 
 func (x *GpuRequests) Reset() {
 	*x = GpuRequests{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[27]
+	mi := &file_gleaner_v1_job_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +3822,7 @@ func (x *GpuRequests) String() string {
 func (*GpuRequests) ProtoMessage() {}
 
 func (x *GpuRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[27]
+	mi := &file_gleaner_v1_job_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +3835,7 @@ func (x *GpuRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRequests.ProtoReflect.Descriptor instead.
 func (*GpuRequests) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GpuRequests) GetRequests() []*GpuRequest {
@@ -3788,16 +3884,26 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x10\n" +
 	"\x03out\x18\x03 \x01(\bR\x03out\x12\x12\n" +
-	"\x04once\x18\x04 \x01(\bR\x04once\"\x80\x01\n" +
+	"\x04once\x18\x04 \x01(\bR\x04once\"\xa3\x01\n" +
 	"\n" +
 	"ImageRules\x12\x14\n" +
 	"\x05allow\x18\x01 \x03(\tR\x05allow\x12\x12\n" +
 	"\x04deny\x18\x02 \x03(\tR\x04deny\x12\x16\n" +
 	"\x06barred\x18\x03 \x03(\tR\x06barred\x120\n" +
-	"\x06signed\x18\x04 \x03(\v2\x18.gleaner.v1.SignedImagesR\x06signed\":\n" +
+	"\x06signed\x18\x04 \x03(\v2\x18.gleaner.v1.SignedImagesR\x06signed\x12!\n" +
+	"\ftrusted_root\x18\x05 \x01(\fR\vtrustedRoot\"u\n" +
 	"\fSignedImages\x12\x16\n" +
 	"\x06images\x18\x01 \x03(\tR\x06images\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\tR\x04keys\"\x94\x01\n" +
+	"\x04keys\x18\x02 \x03(\tR\x04keys\x129\n" +
+	"\n" +
+	"identities\x18\x03 \x03(\v2\x19.gleaner.v1.ImageIdentityR\n" +
+	"identities\"\xa6\x02\n" +
+	"\rImageIdentity\x121\n" +
+	"\x14certificate_identity\x18\x01 \x01(\tR\x13certificateIdentity\x12>\n" +
+	"\x1bcertificate_identity_regexp\x18\x02 \x01(\tR\x19certificateIdentityRegexp\x126\n" +
+	"\x17certificate_oidc_issuer\x18\x03 \x01(\tR\x15certificateOidcIssuer\x12C\n" +
+	"\x1ecertificate_oidc_issuer_regexp\x18\x04 \x01(\tR\x1bcertificateOidcIssuerRegexp\x12%\n" +
+	"\x0epredicate_type\x18\x05 \x01(\tR\rpredicateType\"\x94\x01\n" +
 	"\x10ContainerOptions\x12%\n" +
 	"\x0ework_directory\x18\x01 \x01(\tR\rworkDirectory\x12 \n" +
 	"\venvironment\x18\x02 \x03(\tR\venvironment\x12\x1e\n" +
@@ -4252,7 +4358,7 @@ func file_gleaner_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_gleaner_v1_job_proto_goTypes = []any{
 	(JobState)(0),            // 0: gleaner.v1.JobState
 	(OpenMode)(0),            // 1: gleaner.v1.OpenMode
@@ -4267,65 +4373,67 @@ var file_gleaner_v1_job_proto_goTypes = []any{
 	(*Staging)(nil),          // 10: gleaner.v1.Staging
 	(*ImageRules)(nil),       // 11: gleaner.v1.ImageRules
 	(*SignedImages)(nil),     // 12: gleaner.v1.SignedImages
-	(*ContainerOptions)(nil), // 13: gleaner.v1.ContainerOptions
-	(*CheckpointPolicy)(nil), // 14: gleaner.v1.CheckpointPolicy
-	(*JobSpec)(nil),          // 15: gleaner.v1.JobSpec
-	(*AllocatedDevice)(nil),  // 16: gleaner.v1.AllocatedDevice
-	(*NodeAllocation)(nil),   // 17: gleaner.v1.NodeAllocation
-	(*Identity)(nil),         // 18: gleaner.v1.Identity
-	(*Usage)(nil),            // 19: gleaner.v1.Usage
-	(*NodeSteps)(nil),        // 20: gleaner.v1.NodeSteps
-	(*StepPart)(nil),         // 21: gleaner.v1.StepPart
-	(*Job)(nil),              // 22: gleaner.v1.Job
-	(*JobSaved)(nil),         // 23: gleaner.v1.JobSaved
-	(*MoveUnderWay)(nil),     // 24: gleaner.v1.MoveUnderWay
-	(*MoveTry)(nil),          // 25: gleaner.v1.MoveTry
-	(*MoveFailure)(nil),      // 26: gleaner.v1.MoveFailure
-	(*SaveUnderWay)(nil),     // 27: gleaner.v1.SaveUnderWay
-	(*SavedImage)(nil),       // 28: gleaner.v1.SavedImage
-	(*SavedAlloc)(nil),       // 29: gleaner.v1.SavedAlloc
-	(*JobChange)(nil),        // 30: gleaner.v1.JobChange
-	(*GpuRequests)(nil),      // 31: gleaner.v1.GpuRequests
+	(*ImageIdentity)(nil),    // 13: gleaner.v1.ImageIdentity
+	(*ContainerOptions)(nil), // 14: gleaner.v1.ContainerOptions
+	(*CheckpointPolicy)(nil), // 15: gleaner.v1.CheckpointPolicy
+	(*JobSpec)(nil),          // 16: gleaner.v1.JobSpec
+	(*AllocatedDevice)(nil),  // 17: gleaner.v1.AllocatedDevice
+	(*NodeAllocation)(nil),   // 18: gleaner.v1.NodeAllocation
+	(*Identity)(nil),         // 19: gleaner.v1.Identity
+	(*Usage)(nil),            // 20: gleaner.v1.Usage
+	(*NodeSteps)(nil),        // 21: gleaner.v1.NodeSteps
+	(*StepPart)(nil),         // 22: gleaner.v1.StepPart
+	(*Job)(nil),              // 23: gleaner.v1.Job
+	(*JobSaved)(nil),         // 24: gleaner.v1.JobSaved
+	(*MoveUnderWay)(nil),     // 25: gleaner.v1.MoveUnderWay
+	(*MoveTry)(nil),          // 26: gleaner.v1.MoveTry
+	(*MoveFailure)(nil),      // 27: gleaner.v1.MoveFailure
+	(*SaveUnderWay)(nil),     // 28: gleaner.v1.SaveUnderWay
+	(*SavedImage)(nil),       // 29: gleaner.v1.SavedImage
+	(*SavedAlloc)(nil),       // 30: gleaner.v1.SavedAlloc
+	(*JobChange)(nil),        // 31: gleaner.v1.JobChange
+	(*GpuRequests)(nil),      // 32: gleaner.v1.GpuRequests
 }
 var file_gleaner_v1_job_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.StepId.job:type_name -> gleaner.v1.JobId
 	3,  // 1: gleaner.v1.GpuRequest.scope:type_name -> gleaner.v1.GpuScope
 	8,  // 2: gleaner.v1.ArraySpec.ranges:type_name -> gleaner.v1.ArrayRange
 	12, // 3: gleaner.v1.ImageRules.signed:type_name -> gleaner.v1.SignedImages
-	1,  // 4: gleaner.v1.JobSpec.open_mode:type_name -> gleaner.v1.OpenMode
-	6,  // 5: gleaner.v1.JobSpec.gpus:type_name -> gleaner.v1.GpuRequest
-	7,  // 6: gleaner.v1.JobSpec.array:type_name -> gleaner.v1.ArraySpec
-	2,  // 7: gleaner.v1.JobSpec.network:type_name -> gleaner.v1.Network
-	9,  // 8: gleaner.v1.JobSpec.mounts:type_name -> gleaner.v1.Mount
-	10, // 9: gleaner.v1.JobSpec.staging:type_name -> gleaner.v1.Staging
-	14, // 10: gleaner.v1.JobSpec.checkpoint:type_name -> gleaner.v1.CheckpointPolicy
-	13, // 11: gleaner.v1.JobSpec.container:type_name -> gleaner.v1.ContainerOptions
-	16, // 12: gleaner.v1.NodeAllocation.devices:type_name -> gleaner.v1.AllocatedDevice
-	21, // 13: gleaner.v1.NodeSteps.steps:type_name -> gleaner.v1.StepPart
-	4,  // 14: gleaner.v1.Job.id:type_name -> gleaner.v1.JobId
-	7,  // 15: gleaner.v1.Job.waiting_tasks:type_name -> gleaner.v1.ArraySpec
-	15, // 16: gleaner.v1.Job.spec:type_name -> gleaner.v1.JobSpec
-	18, // 17: gleaner.v1.Job.owner:type_name -> gleaner.v1.Identity
-	0,  // 18: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
-	17, // 19: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
-	19, // 20: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
-	23, // 21: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
-	27, // 22: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
-	28, // 23: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
-	28, // 24: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
-	24, // 25: gleaner.v1.JobSaved.moving:type_name -> gleaner.v1.MoveUnderWay
-	26, // 26: gleaner.v1.JobSaved.move_failed:type_name -> gleaner.v1.MoveFailure
-	25, // 27: gleaner.v1.MoveUnderWay.tries:type_name -> gleaner.v1.MoveTry
-	25, // 28: gleaner.v1.MoveFailure.tries:type_name -> gleaner.v1.MoveTry
-	29, // 29: gleaner.v1.SavedImage.allocs:type_name -> gleaner.v1.SavedAlloc
-	31, // 30: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
-	2,  // 31: gleaner.v1.JobChange.network:type_name -> gleaner.v1.Network
-	6,  // 32: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	13, // 4: gleaner.v1.SignedImages.identities:type_name -> gleaner.v1.ImageIdentity
+	1,  // 5: gleaner.v1.JobSpec.open_mode:type_name -> gleaner.v1.OpenMode
+	6,  // 6: gleaner.v1.JobSpec.gpus:type_name -> gleaner.v1.GpuRequest
+	7,  // 7: gleaner.v1.JobSpec.array:type_name -> gleaner.v1.ArraySpec
+	2,  // 8: gleaner.v1.JobSpec.network:type_name -> gleaner.v1.Network
+	9,  // 9: gleaner.v1.JobSpec.mounts:type_name -> gleaner.v1.Mount
+	10, // 10: gleaner.v1.JobSpec.staging:type_name -> gleaner.v1.Staging
+	15, // 11: gleaner.v1.JobSpec.checkpoint:type_name -> gleaner.v1.CheckpointPolicy
+	14, // 12: gleaner.v1.JobSpec.container:type_name -> gleaner.v1.ContainerOptions
+	17, // 13: gleaner.v1.NodeAllocation.devices:type_name -> gleaner.v1.AllocatedDevice
+	22, // 14: gleaner.v1.NodeSteps.steps:type_name -> gleaner.v1.StepPart
+	4,  // 15: gleaner.v1.Job.id:type_name -> gleaner.v1.JobId
+	7,  // 16: gleaner.v1.Job.waiting_tasks:type_name -> gleaner.v1.ArraySpec
+	16, // 17: gleaner.v1.Job.spec:type_name -> gleaner.v1.JobSpec
+	19, // 18: gleaner.v1.Job.owner:type_name -> gleaner.v1.Identity
+	0,  // 19: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
+	18, // 20: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
+	20, // 21: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
+	24, // 22: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
+	28, // 23: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
+	29, // 24: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
+	29, // 25: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
+	25, // 26: gleaner.v1.JobSaved.moving:type_name -> gleaner.v1.MoveUnderWay
+	27, // 27: gleaner.v1.JobSaved.move_failed:type_name -> gleaner.v1.MoveFailure
+	26, // 28: gleaner.v1.MoveUnderWay.tries:type_name -> gleaner.v1.MoveTry
+	26, // 29: gleaner.v1.MoveFailure.tries:type_name -> gleaner.v1.MoveTry
+	30, // 30: gleaner.v1.SavedImage.allocs:type_name -> gleaner.v1.SavedAlloc
+	32, // 31: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
+	2,  // 32: gleaner.v1.JobChange.network:type_name -> gleaner.v1.Network
+	6,  // 33: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_job_proto_init() }
@@ -4334,16 +4442,16 @@ func file_gleaner_v1_job_proto_init() {
 		return
 	}
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[26].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[19].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_job_proto_rawDesc), len(file_gleaner_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

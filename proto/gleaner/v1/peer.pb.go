@@ -23,6 +23,112 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type CheckLeaderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckLeaderRequest) Reset() {
+	*x = CheckLeaderRequest{}
+	mi := &file_gleaner_v1_peer_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckLeaderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckLeaderRequest) ProtoMessage() {}
+
+func (x *CheckLeaderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_peer_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckLeaderRequest.ProtoReflect.Descriptor instead.
+func (*CheckLeaderRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *CheckLeaderRequest) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *CheckLeaderRequest) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+type CheckLeaderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No process that leads answers at its address. False where the peer that
+	// answers follows another, or knows of a later term.
+	Gone          bool   `protobuf:"varint,1,opt,name=gone,proto3" json:"gone,omitempty"`
+	LastIndex     uint64 `protobuf:"varint,2,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"` // of the log of the peer that answers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckLeaderResponse) Reset() {
+	*x = CheckLeaderResponse{}
+	mi := &file_gleaner_v1_peer_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckLeaderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckLeaderResponse) ProtoMessage() {}
+
+func (x *CheckLeaderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_peer_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckLeaderResponse.ProtoReflect.Descriptor instead.
+func (*CheckLeaderResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CheckLeaderResponse) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+func (x *CheckLeaderResponse) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
 type HelloRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -31,7 +137,7 @@ type HelloRequest struct {
 
 func (x *HelloRequest) Reset() {
 	*x = HelloRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[0]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -43,7 +149,7 @@ func (x *HelloRequest) String() string {
 func (*HelloRequest) ProtoMessage() {}
 
 func (x *HelloRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[0]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -56,7 +162,7 @@ func (x *HelloRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloRequest.ProtoReflect.Descriptor instead.
 func (*HelloRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{0}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{2}
 }
 
 type HelloResponse struct {
@@ -80,7 +186,7 @@ type HelloResponse struct {
 
 func (x *HelloResponse) Reset() {
 	*x = HelloResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[1]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -92,7 +198,7 @@ func (x *HelloResponse) String() string {
 func (*HelloResponse) ProtoMessage() {}
 
 func (x *HelloResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[1]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -105,7 +211,7 @@ func (x *HelloResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloResponse.ProtoReflect.Descriptor instead.
 func (*HelloResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{1}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HelloResponse) GetName() string {
@@ -187,7 +293,7 @@ type StartCatchUpRequest struct {
 
 func (x *StartCatchUpRequest) Reset() {
 	*x = StartCatchUpRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -199,7 +305,7 @@ func (x *StartCatchUpRequest) String() string {
 func (*StartCatchUpRequest) ProtoMessage() {}
 
 func (x *StartCatchUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -212,7 +318,7 @@ func (x *StartCatchUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartCatchUpRequest.ProtoReflect.Descriptor instead.
 func (*StartCatchUpRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StartCatchUpRequest) GetTerm() uint64 {
@@ -230,7 +336,7 @@ type StartCatchUpResponse struct {
 
 func (x *StartCatchUpResponse) Reset() {
 	*x = StartCatchUpResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +348,7 @@ func (x *StartCatchUpResponse) String() string {
 func (*StartCatchUpResponse) ProtoMessage() {}
 
 func (x *StartCatchUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,7 +361,7 @@ func (x *StartCatchUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartCatchUpResponse.ProtoReflect.Descriptor instead.
 func (*StartCatchUpResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{5}
 }
 
 type EndCatchUpRequest struct {
@@ -266,7 +372,7 @@ type EndCatchUpRequest struct {
 
 func (x *EndCatchUpRequest) Reset() {
 	*x = EndCatchUpRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +384,7 @@ func (x *EndCatchUpRequest) String() string {
 func (*EndCatchUpRequest) ProtoMessage() {}
 
 func (x *EndCatchUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +397,7 @@ func (x *EndCatchUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndCatchUpRequest.ProtoReflect.Descriptor instead.
 func (*EndCatchUpRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 type EndCatchUpResponse struct {
@@ -302,7 +408,7 @@ type EndCatchUpResponse struct {
 
 func (x *EndCatchUpResponse) Reset() {
 	*x = EndCatchUpResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +420,7 @@ func (x *EndCatchUpResponse) String() string {
 func (*EndCatchUpResponse) ProtoMessage() {}
 
 func (x *EndCatchUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +433,7 @@ func (x *EndCatchUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndCatchUpResponse.ProtoReflect.Descriptor instead.
 func (*EndCatchUpResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 // Peer is one controller of the cluster.
@@ -351,7 +457,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +469,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +482,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Peer) GetName() string {
@@ -471,7 +577,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +589,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +602,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 type ListPeersResponse struct {
@@ -511,7 +617,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +629,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +642,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListPeersResponse) GetPeers() []*Peer {
@@ -580,7 +686,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +698,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +711,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AddPeerRequest) GetRequestId() string {
@@ -637,7 +743,7 @@ type AddPeerResponse struct {
 
 func (x *AddPeerResponse) Reset() {
 	*x = AddPeerResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +755,7 @@ func (x *AddPeerResponse) String() string {
 func (*AddPeerResponse) ProtoMessage() {}
 
 func (x *AddPeerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +768,7 @@ func (x *AddPeerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerResponse.ProtoReflect.Descriptor instead.
 func (*AddPeerResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 type RemovePeerRequest struct {
@@ -676,7 +782,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[11]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +794,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[11]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +807,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemovePeerRequest) GetRequestId() string {
@@ -733,7 +839,7 @@ type RemovePeerResponse struct {
 
 func (x *RemovePeerResponse) Reset() {
 	*x = RemovePeerResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[12]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +851,7 @@ func (x *RemovePeerResponse) String() string {
 func (*RemovePeerResponse) ProtoMessage() {}
 
 func (x *RemovePeerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[12]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +864,7 @@ func (x *RemovePeerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerResponse.ProtoReflect.Descriptor instead.
 func (*RemovePeerResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 type TransferLeadershipRequest struct {
@@ -770,7 +876,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[13]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +888,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[13]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +901,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TransferLeadershipRequest) GetTo() string {
@@ -814,7 +920,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[14]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +932,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[14]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +945,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TransferLeadershipResponse) GetLeader() string {
@@ -854,7 +960,14 @@ var File_gleaner_v1_peer_proto protoreflect.FileDescriptor
 const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/peer.proto\x12\n" +
-	"gleaner.v1\x1a\x1cgleaner/v1/certificate.proto\x1a\x18gleaner/v1/history.proto\"\x0e\n" +
+	"gleaner.v1\x1a\x1cgleaner/v1/certificate.proto\x1a\x18gleaner/v1/history.proto\"@\n" +
+	"\x12CheckLeaderRequest\x12\x16\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"H\n" +
+	"\x13CheckLeaderResponse\x12\x12\n" +
+	"\x04gone\x18\x01 \x01(\bR\x04gone\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\x02 \x01(\x04R\tlastIndex\"\x0e\n" +
 	"\fHelloRequest\"\xb1\x02\n" +
 	"\rHelloResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -907,14 +1020,15 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"4\n" +
 	"\x1aTransferLeadershipResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader2\xf3\x02\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader2\xc3\x03\n" +
 	"\bPeerLink\x12<\n" +
 	"\x05Hello\x12\x18.gleaner.v1.HelloRequest\x1a\x19.gleaner.v1.HelloResponse\x12Q\n" +
 	"\fStartCatchUp\x12\x1f.gleaner.v1.StartCatchUpRequest\x1a .gleaner.v1.StartCatchUpResponse\x12K\n" +
 	"\n" +
 	"EndCatchUp\x12\x1d.gleaner.v1.EndCatchUpRequest\x1a\x1e.gleaner.v1.EndCatchUpResponse\x129\n" +
 	"\x04Sign\x12\x17.gleaner.v1.SignRequest\x1a\x18.gleaner.v1.SignResponse\x12N\n" +
-	"\vCopyHistory\x12\x1e.gleaner.v1.CopyHistoryRequest\x1a\x1f.gleaner.v1.CopyHistoryResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\vCopyHistory\x12\x1e.gleaner.v1.CopyHistoryRequest\x1a\x1f.gleaner.v1.CopyHistoryResponse\x12N\n" +
+	"\vCheckLeader\x12\x1e.gleaner.v1.CheckLeaderRequest\x1a\x1f.gleaner.v1.CheckLeaderResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_peer_proto_rawDescOnce sync.Once
@@ -928,42 +1042,46 @@ func file_gleaner_v1_peer_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_peer_proto_rawDescData
 }
 
-var file_gleaner_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_gleaner_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_gleaner_v1_peer_proto_goTypes = []any{
-	(*HelloRequest)(nil),               // 0: gleaner.v1.HelloRequest
-	(*HelloResponse)(nil),              // 1: gleaner.v1.HelloResponse
-	(*StartCatchUpRequest)(nil),        // 2: gleaner.v1.StartCatchUpRequest
-	(*StartCatchUpResponse)(nil),       // 3: gleaner.v1.StartCatchUpResponse
-	(*EndCatchUpRequest)(nil),          // 4: gleaner.v1.EndCatchUpRequest
-	(*EndCatchUpResponse)(nil),         // 5: gleaner.v1.EndCatchUpResponse
-	(*Peer)(nil),                       // 6: gleaner.v1.Peer
-	(*ListPeersRequest)(nil),           // 7: gleaner.v1.ListPeersRequest
-	(*ListPeersResponse)(nil),          // 8: gleaner.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),             // 9: gleaner.v1.AddPeerRequest
-	(*AddPeerResponse)(nil),            // 10: gleaner.v1.AddPeerResponse
-	(*RemovePeerRequest)(nil),          // 11: gleaner.v1.RemovePeerRequest
-	(*RemovePeerResponse)(nil),         // 12: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipRequest)(nil),  // 13: gleaner.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 14: gleaner.v1.TransferLeadershipResponse
-	(*SignRequest)(nil),                // 15: gleaner.v1.SignRequest
-	(*CopyHistoryRequest)(nil),         // 16: gleaner.v1.CopyHistoryRequest
-	(*SignResponse)(nil),               // 17: gleaner.v1.SignResponse
-	(*CopyHistoryResponse)(nil),        // 18: gleaner.v1.CopyHistoryResponse
+	(*CheckLeaderRequest)(nil),         // 0: gleaner.v1.CheckLeaderRequest
+	(*CheckLeaderResponse)(nil),        // 1: gleaner.v1.CheckLeaderResponse
+	(*HelloRequest)(nil),               // 2: gleaner.v1.HelloRequest
+	(*HelloResponse)(nil),              // 3: gleaner.v1.HelloResponse
+	(*StartCatchUpRequest)(nil),        // 4: gleaner.v1.StartCatchUpRequest
+	(*StartCatchUpResponse)(nil),       // 5: gleaner.v1.StartCatchUpResponse
+	(*EndCatchUpRequest)(nil),          // 6: gleaner.v1.EndCatchUpRequest
+	(*EndCatchUpResponse)(nil),         // 7: gleaner.v1.EndCatchUpResponse
+	(*Peer)(nil),                       // 8: gleaner.v1.Peer
+	(*ListPeersRequest)(nil),           // 9: gleaner.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),          // 10: gleaner.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),             // 11: gleaner.v1.AddPeerRequest
+	(*AddPeerResponse)(nil),            // 12: gleaner.v1.AddPeerResponse
+	(*RemovePeerRequest)(nil),          // 13: gleaner.v1.RemovePeerRequest
+	(*RemovePeerResponse)(nil),         // 14: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipRequest)(nil),  // 15: gleaner.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 16: gleaner.v1.TransferLeadershipResponse
+	(*SignRequest)(nil),                // 17: gleaner.v1.SignRequest
+	(*CopyHistoryRequest)(nil),         // 18: gleaner.v1.CopyHistoryRequest
+	(*SignResponse)(nil),               // 19: gleaner.v1.SignResponse
+	(*CopyHistoryResponse)(nil),        // 20: gleaner.v1.CopyHistoryResponse
 }
 var file_gleaner_v1_peer_proto_depIdxs = []int32{
-	6,  // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
-	0,  // 1: gleaner.v1.PeerLink.Hello:input_type -> gleaner.v1.HelloRequest
-	2,  // 2: gleaner.v1.PeerLink.StartCatchUp:input_type -> gleaner.v1.StartCatchUpRequest
-	4,  // 3: gleaner.v1.PeerLink.EndCatchUp:input_type -> gleaner.v1.EndCatchUpRequest
-	15, // 4: gleaner.v1.PeerLink.Sign:input_type -> gleaner.v1.SignRequest
-	16, // 5: gleaner.v1.PeerLink.CopyHistory:input_type -> gleaner.v1.CopyHistoryRequest
-	1,  // 6: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
-	3,  // 7: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
-	5,  // 8: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
-	17, // 9: gleaner.v1.PeerLink.Sign:output_type -> gleaner.v1.SignResponse
-	18, // 10: gleaner.v1.PeerLink.CopyHistory:output_type -> gleaner.v1.CopyHistoryResponse
-	6,  // [6:11] is the sub-list for method output_type
-	1,  // [1:6] is the sub-list for method input_type
+	8,  // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
+	2,  // 1: gleaner.v1.PeerLink.Hello:input_type -> gleaner.v1.HelloRequest
+	4,  // 2: gleaner.v1.PeerLink.StartCatchUp:input_type -> gleaner.v1.StartCatchUpRequest
+	6,  // 3: gleaner.v1.PeerLink.EndCatchUp:input_type -> gleaner.v1.EndCatchUpRequest
+	17, // 4: gleaner.v1.PeerLink.Sign:input_type -> gleaner.v1.SignRequest
+	18, // 5: gleaner.v1.PeerLink.CopyHistory:input_type -> gleaner.v1.CopyHistoryRequest
+	0,  // 6: gleaner.v1.PeerLink.CheckLeader:input_type -> gleaner.v1.CheckLeaderRequest
+	3,  // 7: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
+	5,  // 8: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
+	7,  // 9: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
+	19, // 10: gleaner.v1.PeerLink.Sign:output_type -> gleaner.v1.SignResponse
+	20, // 11: gleaner.v1.PeerLink.CopyHistory:output_type -> gleaner.v1.CopyHistoryResponse
+	1,  // 12: gleaner.v1.PeerLink.CheckLeader:output_type -> gleaner.v1.CheckLeaderResponse
+	7,  // [7:13] is the sub-list for method output_type
+	1,  // [1:7] is the sub-list for method input_type
 	1,  // [1:1] is the sub-list for extension type_name
 	1,  // [1:1] is the sub-list for extension extendee
 	0,  // [0:1] is the sub-list for field type_name
@@ -982,7 +1100,7 @@ func file_gleaner_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_peer_proto_rawDesc), len(file_gleaner_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

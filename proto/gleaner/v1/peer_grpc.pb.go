@@ -26,6 +26,7 @@ const (
 	PeerLink_EndCatchUp_FullMethodName   = "/gleaner.v1.PeerLink/EndCatchUp"
 	PeerLink_Sign_FullMethodName         = "/gleaner.v1.PeerLink/Sign"
 	PeerLink_CopyHistory_FullMethodName  = "/gleaner.v1.PeerLink/CopyHistory"
+	PeerLink_CheckLeader_FullMethodName  = "/gleaner.v1.PeerLink/CheckLeader"
 )
 
 // PeerLinkClient is the client API for PeerLink service.
@@ -49,6 +50,9 @@ type PeerLinkClient interface {
 	// CopyHistory returns what the database of this controller has behind a
 	// position, for one that has missed it.
 	CopyHistory(ctx context.Context, in *CopyHistoryRequest, opts ...grpc.CallOption) (*CopyHistoryResponse, error)
+	// CheckLeader has the peer that answers look whether the one that the caller
+	// follows still leads.
+	CheckLeader(ctx context.Context, in *CheckLeaderRequest, opts ...grpc.CallOption) (*CheckLeaderResponse, error)
 }
 
 type peerLinkClient struct {
@@ -109,6 +113,16 @@ func (c *peerLinkClient) CopyHistory(ctx context.Context, in *CopyHistoryRequest
 	return out, nil
 }
 
+func (c *peerLinkClient) CheckLeader(ctx context.Context, in *CheckLeaderRequest, opts ...grpc.CallOption) (*CheckLeaderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckLeaderResponse)
+	err := c.cc.Invoke(ctx, PeerLink_CheckLeader_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerLinkServer is the server API for PeerLink service.
 // All implementations must embed UnimplementedPeerLinkServer
 // for forward compatibility.
@@ -130,6 +144,9 @@ type PeerLinkServer interface {
 	// CopyHistory returns what the database of this controller has behind a
 	// position, for one that has missed it.
 	CopyHistory(context.Context, *CopyHistoryRequest) (*CopyHistoryResponse, error)
+	// CheckLeader has the peer that answers look whether the one that the caller
+	// follows still leads.
+	CheckLeader(context.Context, *CheckLeaderRequest) (*CheckLeaderResponse, error)
 	mustEmbedUnimplementedPeerLinkServer()
 }
 
@@ -154,6 +171,9 @@ func (UnimplementedPeerLinkServer) Sign(context.Context, *SignRequest) (*SignRes
 }
 func (UnimplementedPeerLinkServer) CopyHistory(context.Context, *CopyHistoryRequest) (*CopyHistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CopyHistory not implemented")
+}
+func (UnimplementedPeerLinkServer) CheckLeader(context.Context, *CheckLeaderRequest) (*CheckLeaderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckLeader not implemented")
 }
 func (UnimplementedPeerLinkServer) mustEmbedUnimplementedPeerLinkServer() {}
 func (UnimplementedPeerLinkServer) testEmbeddedByValue()                  {}
@@ -266,6 +286,24 @@ func _PeerLink_CopyHistory_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerLink_CheckLeader_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckLeaderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerLinkServer).CheckLeader(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerLink_CheckLeader_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerLinkServer).CheckLeader(ctx, req.(*CheckLeaderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerLink_ServiceDesc is the grpc.ServiceDesc for PeerLink service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -292,6 +330,10 @@ var PeerLink_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CopyHistory",
 			Handler:    _PeerLink_CopyHistory_Handler,
+		},
+		{
+			MethodName: "CheckLeader",
+			Handler:    _PeerLink_CheckLeader_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

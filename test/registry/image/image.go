@@ -29,6 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
@@ -99,14 +100,53 @@ func Sign(at name.Reference, digest v1.Hash, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	signatures, err := mutate.Append(empty.Image, mutate.Addendum{
-		Layer:       static.NewLayer(signed.Payload, sign.MediaType),
-		Annotations: map[string]string{sign.Annotation: base64.StdEncoding.EncodeToString(signed.Signature)},
-	})
+	return PutBeside(at, digest, signed)
+}
+
+// PutBeside puts signatures beside an image, where cosign has them.
+func PutBeside(at name.Reference, digest v1.Hash, all ...sign.Signed) error {
+	var layers []mutate.Addendum
+	for _, signed := range all {
+		annotations := map[string]string{sign.Annotation: base64.StdEncoding.EncodeToString(signed.Signature)}
+		if signed.Certificate != "" {
+			annotations[sign.CertificateAnnotation] = signed.Certificate
+		}
+		if signed.LogEntry != "" {
+			annotations[sign.LogAnnotation] = signed.LogEntry
+		}
+		if signed.Timestamp != "" {
+			annotations[sign.TimestampAnnotation] = signed.Timestamp
+		}
+		layers = append(layers, mutate.Addendum{Layer: static.NewLayer(signed.Payload, sign.MediaType), Annotations: annotations})
+	}
+	signatures, err := mutate.Append(empty.Image, layers...)
 	if err != nil {
 		return err
 	}
 	return remote.Write(at.Context().Tag(sign.Tag(digest.String())), signatures)
+}
+
+// Refer puts a bundle into the registry that refers to an image, as newer versions of
+// cosign do.
+func Refer(at name.Reference, digest v1.Hash, bundle []byte) error {
+	subject, err := remote.Head(at.Context().Digest(digest.String()))
+	if err != nil {
+		return err
+	}
+	const bundleType = sign.BundleType + ".v0.3+json"
+	referrer, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), bundleType), mutate.Addendum{Layer: static.NewLayer(bundle, bundleType)})
+	if err != nil {
+		return err
+	}
+	referrer, isImage := mutate.Subject(referrer, *subject).(v1.Image)
+	if !isImage {
+		return fmt.Errorf("%s: what refers to it is no image", at)
+	}
+	own, err := referrer.Digest()
+	if err != nil {
+		return err
+	}
+	return remote.Write(at.Context().Digest(own.String()), referrer)
 }
 
 // NewKey makes a key, and its public half in PEM.
