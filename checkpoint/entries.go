@@ -66,6 +66,28 @@ func changeEntries[T any, P entry[T]](path string, change func(P) bool) error {
 	return writeEntries(path, magic, texts)
 }
 
+// dropEntries removes entries from one of CRIU's files; drop says which.
+func dropEntries[T any, P entry[T]](path string, drop func(P) bool) error {
+	magic, texts, err := splitEntries(path)
+	if err != nil {
+		return err
+	}
+	kept := texts[:0:0]
+	for _, text := range texts {
+		e, err := decodeEntry[T, P](path, text)
+		if err != nil {
+			return err
+		}
+		if !drop(e) {
+			kept = append(kept, text)
+		}
+	}
+	if len(kept) == len(texts) {
+		return nil
+	}
+	return writeEntries(path, magic, kept)
+}
+
 // writeEntries is the reverse of splitEntries.
 func writeEntries(path string, magic []byte, texts [][]byte) error {
 	out := magic

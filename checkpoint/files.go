@@ -156,7 +156,7 @@ func openFiles(pid int, add func(Used)) error {
 			return err
 		}
 		written := flags&(os.O_WRONLY|os.O_RDWR) != 0
-		add(Used{Path: path, Link: link, Written: written, Appends: written && flags&os.O_WRONLY != 0 && flags&os.O_APPEND != 0})
+		add(Used{Path: path, Link: link, Written: written, Appends: written && flags&os.O_APPEND != 0})
 	}
 	return nil
 }

@@ -84,12 +84,16 @@ func (m *Manifest) jobFits(here *Here) (found []Misfit) {
 	return found
 }
 
-// memory is what the processes need at least, in bytes.
+// memory is what the processes need at least, in bytes. The parts have what processes share
+// after a fork(2) once for each of them. CRIU has them share it again.
 func (m *Manifest) memory() (n int64) {
 	for i := range m.Parts {
 		if base := path.Base(m.Parts[i].Name); strings.HasPrefix(base, "pages-") {
 			n += m.Parts[i].Size
 		}
+	}
+	if m.Memory > 0 {
+		return min(n, m.Memory)
 	}
 	return n
 }

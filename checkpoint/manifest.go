@@ -76,6 +76,9 @@ type Manifest struct {
 	// Locks: its processes hold locks on files. While they do, nobody else gets these
 	// locks, not even the processes that are restored from the image.
 	Locks bool `json:"locks,omitempty"`
+	// Memory is how many bytes the processes had, and what they share only once; 0 = it is
+	// not known.
+	Memory int64 `json:"memory,omitempty"`
 	// Needs are what its processes use of the kernel.
 	Needs Needs `json:"needs,omitzero"`
 	// Data is how many bytes the parts have without their holes, if only the facts of
@@ -122,8 +125,8 @@ type File struct {
 type SharedFile struct {
 	Path string `json:"path"` // inside
 	Size int64  `json:"size"` // when it was saved
-	// Exact: a restore needs this very size. A file that is only appended to may
-	// have another one.
+	// Exact: a job that ran on after it was saved needs this very size. A file that is
+	// only appended to may have another one.
 	Exact bool `json:"exact"`
 	// Written: it was open for writing.
 	Written bool `json:"written"`

@@ -98,7 +98,7 @@ func NamedIn(images string) (all []Named, err error) {
 			}
 		}
 	}
-	remaps, err := readEntries[remap_file_path.RemapFilePathEntry](filepath.Join(images, "remap-fpath.img"))
+	remaps, err := readEntries[remap_file_path.RemapFilePathEntry](filepath.Join(images, remapsImage))
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,13 @@ func (d *dialogue) saves(verb string, a arguments) Command {
 	return AllocsSaved{Reports: []SaveReport{SaveReportFromMessage(a.words[1], message)}}
 }
 
+func asSavedText(order *pb.StartAlloc) string {
+	if order.GetAsSaved() {
+		return " as saved"
+	}
+	return ""
+}
+
 // images is what is known of each job that was to be saved.
 func (d *dialogue) images() string {
 	v := d.state.View()
@@ -101,7 +108,14 @@ func (d *dialogue) images() string {
 			if len(sets) == 0 {
 				sets = failed
 			}
-			fmt.Fprintf(&out, " resumes from %d on %s", next.Number, setsText(job.Wish(sets, nil, d.nowMS)))
+			fmt.Fprintf(&out, " resumes from %d%s on %s", next.Number, asSavedText(v.StartLike(job, next, 0, "")), setsText(job.Wish(sets, nil, d.nowMS)))
+		}
+		if b := job.Successor(); b != nil && b.Run.Restore != nil {
+			order, err := v.StartAlloc(job.ID, b.Run.BatchHost())
+			if err != nil {
+				return err.Error()
+			}
+			fmt.Fprintf(&out, " moves with %d%s", b.Run.Restore.Number, asSavedText(order))
 		}
 		if from := m.RestoredFrom; from != nil {
 			fmt.Fprintf(&out, " resumed from %d", from.Number)

@@ -51,6 +51,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	}
 	if job.Run.Restore != nil {
 		order.Restore = job.Run.Restore.Message(job.ID, slices.Index(job.Run.nodes(), node))
+		order.AsSaved = job.Run.Moved || job.asSaved(job.Run.Restore)
 		order.KnownAs = job.Run.otherNames()
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
@@ -76,7 +77,7 @@ func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.S
 		Alloc: &pb.AllocId{Job: job.ID, Epoch: job.Epoch + 1}, Id: jobID(job), ArrayJobId: job.Array,
 		Spec: specMessage(job, JobDetail{}), Owner: ownerMessage(job.Owner()), Node: node,
 		ClusterName: t.policy.ClusterName, LeaseAction: LeaseRunOn, RestartCount: job.Restarts,
-		Restore: image.Message(job.ID, alloc),
+		Restore: image.Message(job.ID, alloc), AsSaved: job.asSaved(image),
 	}
 	if job.Spec.Container != nil {
 		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)

@@ -164,6 +164,7 @@ func (s *State) keepImages(job, next *Job, end *End) {
 	if job.Run == nil {
 		return
 	}
+	saved.noteAsSaved(job, end)
 	if !end.Unrestored {
 		if !job.IsGang() || job.everyReady() { // the allocations of several are frozen until all are ready
 			saved.wentOn(job)
@@ -185,6 +186,21 @@ func (s *State) keepImages(job, next *Job, end *End) {
 	}
 	next.AgedMS = job.AgedMS + max(job.Run.StartMS-job.EligibleMS, 0)
 	next.holdHopeless(end.Detail)
+}
+
+// noteAsSaved notes since which image nothing of a job has run, whose run is over.
+func (s *Saved) noteAsSaved(job *Job, end *End) {
+	switch {
+	case end.Frozen:
+		s.AsSaved = s.Images[0].Number
+	case !end.Unrestored && (!job.IsGang() || job.everyReady()):
+		s.AsSaved = 0
+	}
+}
+
+// asSaved reports whether nothing of a job has run since an image of it was made.
+func (j *Job) asSaved(image *Image) bool {
+	return j.frozenBy() == image.Number || j.Saved != nil && j.Saved.AsSaved == image.Number
 }
 
 // overByItself says that the run ended with its script, which a policy or the
@@ -216,11 +232,17 @@ func (j *Job) startingOver(why string) *Job {
 // limitLeftS is a time limit minus what the job had run when it was saved; at
 // least a minute, since the job needs time until its processes are back.
 func (i *Image) limitLeftS(limitS uint32) uint32 {
+	return max(i.exactlyLeftS(limitS), min(limitS, 60))
+}
+
+// exactlyLeftS is a time limit minus what the job had run when it was saved; at least a
+// second, because without a limit it would have none. So nobody gains time by moving.
+func (i *Image) exactlyLeftS(limitS uint32) uint32 {
 	if limitS == sched.Unlimited {
 		return limitS
 	}
 	ran := min(i.RanMS/1000, int64(limitS))
-	return max(limitS-uint32(ran), min(limitS, 60))
+	return max(limitS-uint32(ran), min(limitS, 1))
 }
 
 // resizes reports whether a change concerns what a job has on its node, which

@@ -179,6 +179,11 @@ func (t *tables) keepsNetwork(job *Job) *Refusal {
 
 // resumesWithout says why a job cannot resume without some of its nodes.
 func (t *tables) resumesWithout(job *Job, need *Image, without []string) *Refusal {
+	for _, name := range job.Spec.shape.Request.RequiredNodes {
+		if slices.Contains(without, name) {
+			return refuse(WrongState, "it cannot resume elsewhere: it was submitted for node %s (--nodelist)", name)
+		}
+	}
 	able, why := t.takers(job, need, func(name string) bool { return slices.Contains(without, name) })
 	if t.idleSet(job, need, able) != nil {
 		return nil

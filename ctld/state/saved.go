@@ -52,6 +52,9 @@ type Saved struct {
 	// none.
 	AwayNumber uint32 `cbor:"16,keyasint,omitempty"`
 	AwayMS     int64  `cbor:"17,keyasint,omitempty"`
+	// AsSaved is the image since which nothing of a waiting job has run: its last run
+	// ended frozen by it. 0 = there is none.
+	AsSaved uint32 `cbor:"18,keyasint,omitempty"`
 	// MoveFailed is the last move, if it failed.
 	MoveFailed *MoveFailure `cbor:"20,keyasint,omitempty"`
 }

@@ -91,8 +91,11 @@ func (j *Job) leftS(limitS uint32) uint32 {
 	case j.Phase == Waiting && len(images) > 0: // an older one leaves it less to do with
 		from = &images[0]
 	}
-	if from == nil {
+	switch {
+	case from == nil:
 		return limitS
+	case j.Run != nil && j.Run.Moved: // it begins when its processes are back
+		return from.exactlyLeftS(limitS)
 	}
 	return from.limitLeftS(limitS)
 }

@@ -195,6 +195,7 @@ func seccompConfig(nested bool) (*configs.Seccomp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the seccomp profile: %w", err)
 	}
+	withoutMPTCP(wanted)
 	if nested {
 		wanted.Syscalls = append(wanted.Syscalls, nestedCalls()...)
 	}
@@ -206,4 +207,21 @@ func seccompConfig(nested bool) (*configs.Seccomp, error) {
 		return nil, errors.New("make the seccomp filter: the profile refuses nothing by default")
 	}
 	return filter, nil
+}
+
+// withoutMPTCP has socket(2) answer for Multipath TCP as a kernel without it does. CRIU
+// saves no such socket, and each server that is written in Go listens on one where it
+// can. Programs take TCP then.
+func withoutMPTCP(filter *specs.LinuxSeccomp) {
+	protocol := specs.LinuxSeccompArg{Index: 2, Value: unix.IPPROTO_MPTCP, Op: specs.OpNotEqual}
+	for i := range filter.Syscalls {
+		if call := &filter.Syscalls[i]; slices.Contains(call.Names, "socket") {
+			call.Args = append(call.Args, protocol)
+		}
+	}
+	unknown := uint(unix.EPROTONOSUPPORT)
+	protocol.Op = specs.OpEqualTo
+	filter.Syscalls = append(filter.Syscalls, specs.LinuxSyscall{
+		Names: []string{"socket"}, Action: specs.ActErrno, ErrnoRet: &unknown, Args: []specs.LinuxSeccompArg{protocol},
+	})
 }

@@ -39,13 +39,13 @@ func misfit(property, reason, remedy string) error {
 	return &MisfitError{[]checkpoint.Misfit{{Property: property, Reason: reason, Remedy: remedy}}}
 }
 
-// Fits answers why a container of an image, of which only the facts are known, could
-// not be restored as spec says; nil = no reason is known. What it makes is in spec.Dir
+// Fits answers why a container of an image, of which only the facts are known (Manifest,
+// AsSaved), could not be restored as spec says; nil = no reason is known. What it makes is in spec.Dir
 // and in the caller's mount namespace. Like Restore, it is called from the main
 // goroutine. It looks at the user's files, whose server may not answer, so the caller
 // runs it in a process that can be killed.
-func Fits(ctx context.Context, spec *Spec, engine *checkpoint.Engine, facts *checkpoint.Manifest) (err error) {
-	stage, _, err := approach(ctx, spec, engine, &Image{Manifest: facts})
+func Fits(ctx context.Context, spec *Spec, engine *checkpoint.Engine, facts Image) (err error) {
+	stage, _, err := approach(ctx, spec, engine, &facts)
 	if stage != nil {
 		err = errors.Join(err, stage.close())
 	}

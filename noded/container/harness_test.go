@@ -79,6 +79,7 @@ type order struct {
 	Others  []string // OtherDevices
 	Allowed []Device // by the control group, beside Devices
 	Timeout time.Duration
+	AsSaved bool // of a restore
 
 	DiskBytes uint64 // 0 = 1 GiB
 }
@@ -211,7 +212,7 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		if err := json.Unmarshal(data, manifest); err != nil {
 			return c, err
 		}
-		restored, err := Restore(ctx, spec, engine, Image{Dir: o.Image, Manifest: manifest, Log: filepath.Dir(o.Image)})
+		restored, err := Restore(ctx, spec, engine, Image{Dir: o.Image, Manifest: manifest, AsSaved: o.AsSaved, Log: filepath.Dir(o.Image)})
 		if err == nil {
 			c, r.Pid = restored, restored.Pid()
 		}

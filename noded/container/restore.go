@@ -27,6 +27,9 @@ type Image struct {
 	Manifest *checkpoint.Manifest
 	// Spare are parts that are not in Dir, because nobody needs them: see Spare.
 	Spare map[string]bool
+	// AsSaved: nothing of the job has run since. Then the files of shared file systems
+	// that it had open may have any size: others have changed them.
+	AsSaved bool
 	// Log is a directory for CRIU's log.
 	Log string
 	// MayRun is asked last, when every check has passed and nothing

@@ -77,6 +77,11 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		return nil, err
 	}
 	manifest.Mounts = mounts
+	usage, err := group.Usage()
+	if err != nil {
+		return nil, err
+	}
+	manifest.Memory = int64(usage.CurrentMemoryBytes - min(usage.FileBytes, usage.CurrentMemoryBytes))
 	manifest.Devices = ImageDevices(c.spec.Devices)
 	copied := make(chan error, 1)
 	go func() { copied <- c.pack(ctx, o.Dir) }()
@@ -98,6 +103,9 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		return nil, err
 	}
 	if err := c.listNeeds(group, manifest); err != nil {
+		return nil, err
+	}
+	if err := checkpoint.ForgetMeasures(images, manifest.Held, mounts); err != nil {
 		return nil, err
 	}
 	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {

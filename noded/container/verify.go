@@ -29,12 +29,12 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 		return &MisfitError{found}
 	}
 	if image.Dir == "" {
-		return checkShared(spec, m.Shared, false)
+		return image.checkShared(spec)
 	}
 	if err := m.Verify(image.Dir, image.Spare); err != nil {
 		return err
 	}
-	if err := checkShared(spec, m.Shared, true); err != nil {
+	if err := image.checkShared(spec); err != nil {
 		return err
 	}
 	for i := range m.Files {
@@ -53,13 +53,19 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 	return fmt.Errorf("%w: it lacks process 1's program", checkpoint.ErrManifest)
 }
 
-// checkShared compares the files of shared file systems that were open. A file that
-// the job itself was writing may have grown since, if the job continued after it was
-// saved. If asked to, checkShared truncates it to where the job is now, which will write
-// the rest again. It uses the user's own rights.
-func checkShared(spec *Spec, files []checkpoint.SharedFile, cut bool) error {
-	for _, f := range files {
-		if !f.Exact {
+// checkShared compares the files of shared file systems to which the job was writing, if
+// the job continued after it was saved. One may have grown since. checkShared truncates it
+// to where the job is now, which will write the rest again, unless only the facts of the
+// image are known. It uses the user's own rights.
+//
+// A job that did not continue has written nothing since. What such a file has now is what
+// others wrote, and stays.
+func (i *Image) checkShared(spec *Spec) error {
+	if i.AsSaved {
+		return nil
+	}
+	for _, f := range i.Manifest.Shared {
+		if !f.Exact || !f.Written {
 			continue
 		}
 		path := spec.outside(f.Path)
@@ -70,8 +76,8 @@ func checkShared(spec *Spec, files []checkpoint.SharedFile, cut bool) error {
 				return misfit("file "+f.Path, "it was open: "+err.Error(), "choose a node that has it, or put it back")
 			case info.Size() == f.Size:
 				return nil
-			case info.Size() > f.Size && f.Written && info.Mode().IsRegular():
-				if cut {
+			case info.Size() > f.Size && info.Mode().IsRegular():
+				if i.Dir != "" {
 					return os.Truncate(path, f.Size)
 				}
 				return nil

@@ -302,11 +302,14 @@ print(lib.answer(), ctypes.CDLL("` + library + `").answer())
 
 // A file of the user's that the job was writing has grown since it was saved,
 // by the job itself: it is cut back, and the job writes the same again. One
-// that is shorter is refused by name.
+// that is shorter is refused by name. If nothing of the job ran since, it stays as others
+// have made it, whatever has become of it.
 func TestSharedFileChanged(t *testing.T) {
 	b := newBed(t)
+	read := filepath.Join(b.home(), "read")
+	must(t, os.WriteFile(read, []byte("one\n"), 0o644))
 	s := b.start()
-	s.must(order{Do: "start", Script: "#!/bin/bash\nexec 3>data\nfor i in 1 2 3; do echo $i >&3; done\necho ready\nwhile [ ! -e go ]; do sleep 0.02; done\necho 4 >&3\n"})
+	s.must(order{Do: "start", Script: "#!/bin/bash\nexec 3>data 4<>both 5<read\nfor i in 1 2 3; do echo $i >&3; done\necho ready\nwhile [ ! -e go ]; do sleep 0.02; done\necho 4 >&3; echo mine >&4; cat <&5\n"})
 	eventually(t, "it is ready", func() bool { return strings.Contains(b.read(), "ready") })
 	image, _ := s.save()
 	s.must(order{Do: "end"})
@@ -322,5 +325,25 @@ func TestSharedFileChanged(t *testing.T) {
 	s.must(order{Do: "wait"})
 	if got, err := os.ReadFile(data); err != nil || string(got) != "1\n2\n3\n4\n" {
 		t.Errorf("it holds %q: %v", got, err)
+	}
+
+	must(t, os.Remove(filepath.Join(b.home(), "go")))
+	both := filepath.Join(b.home(), "both")
+	for path, text := range map[string]string{data: "1\n", both: "yours, all of it\n", read: "one\ntwo\n"} {
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+		must(t, os.Chmod(path, 0o664))
+	}
+	must(t, os.Chmod(b.home(), 0o711))
+	s = b.start()
+	s.must(order{Do: "restore", Image: image, AsSaved: true})
+	must(t, os.WriteFile(filepath.Join(b.home(), "go"), nil, 0o644))
+	s.must(order{Do: "wait"})
+	for path, want := range map[string]string{data: "1\n\x00\x00\x00\x004\n", both: "mine\n, all of it\n"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s holds %q: %v", path, got, err)
+		}
+	}
+	if !strings.HasSuffix(b.read(), "one\ntwo\n") {
+		t.Errorf("it read %q", b.read())
 	}
 }

@@ -98,6 +98,7 @@ func newAlloc(d bundle.Dir, log *slog.Logger) (*alloc, error) {
 	if err != nil {
 		return nil, err
 	}
+	warning.resume(order)
 	timer, err := boottime.NewTimer()
 	if err != nil {
 		return nil, err

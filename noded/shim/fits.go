@@ -55,7 +55,7 @@ func (p *alloc) fits(facts *checkpoint.Manifest) error {
 		return err
 	}
 	defer cleanup()
-	return container.Fits(p.startContext, description, p.settings.Checkpoint.Engine, facts)
+	return container.Fits(p.startContext, description, p.settings.Checkpoint.Engine, container.Image{Manifest: facts, AsSaved: p.order.AsSaved})
 }
 
 // mayHave refuses an image that is not the allocation's, or for which there is no room.

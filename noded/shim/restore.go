@@ -117,7 +117,7 @@ func (p *alloc) restore(spec *container.Spec, from *arrival) (*container.Contain
 	if err != nil {
 		return nil, err
 	}
-	image := container.Image{Dir: p.image.Path, Manifest: from.manifest, Spare: from.spare, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.IsParked()}
+	image := container.Image{Dir: p.image.Path, Manifest: from.manifest, Spare: from.spare, AsSaved: p.order.AsSaved, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.IsParked()}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
 		if cause := p.image.Whole(); cause != nil {

@@ -37,6 +37,12 @@ func newWarning(text string) (*warning, error) {
 	return w, nil
 }
 
+// resume notes that the job was sent it before it was saved, because less of its time is
+// left now.
+func (w *warning) resume(order *pb.StartAlloc) {
+	w.sent = w.given && order.GetAsSaved() && order.GetTimeLimitS() < w.signal.BeforeS
+}
+
 // follow sets its time relative to a time limit in seconds. A signal that has
 // been sent is sent again only if the limit was raised so far that its time is
 // ahead again.
@@ -46,7 +52,7 @@ func (w *warning) follow(limitS uint32) {
 		return
 	}
 	length := max(time.Duration(int64(limitS)-int64(w.signal.BeforeS))*time.Second, time.Nanosecond)
-	if w.sent && length <= w.passed() {
+	if w.sent && length <= max(w.passed(), time.Nanosecond) {
 		return
 	}
 	if length != w.length {

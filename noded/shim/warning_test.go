@@ -36,6 +36,26 @@ func TestWarnedBeforeLimit(t *testing.T) {
 	}
 }
 
+// A job that has moved since it was warned is not warned again.
+func TestWarnedOnceThoughMoved(t *testing.T) {
+	for _, row := range []struct {
+		order *pb.StartAlloc
+		sent  bool
+	}{
+		{&pb.StartAlloc{TimeLimitS: 59, AsSaved: true}, true},
+		{&pb.StartAlloc{TimeLimitS: 60, AsSaved: true}, false},
+		{&pb.StartAlloc{TimeLimitS: 59}, false},
+	} {
+		w, err := newWarning("USR1@60")
+		must(t, err)
+		w.resume(row.order)
+		w.follow(row.order.TimeLimitS)
+		if w.sent != row.sent || (w.length == 0) != row.sent {
+			t.Errorf("%v: sent %v, after %v", row.order, w.sent, w.length)
+		}
+	}
+}
+
 // A limit that is shorter than the time before it has the job warned at once,
 // and one that is changed is warned again only when it comes near again.
 func TestWarningFollowsLimit(t *testing.T) {

@@ -58,6 +58,7 @@ func TestCheckpointAndMigrate(t *testing.T) {
 	elsewhere := job(running, 3, "n1", &pb.JobSaved{Images: []*pb.SavedImage{image}})
 	failed := job(running, 1, "n1", &pb.JobSaved{FailedNumber: 3, Failed: "an attached session is open"})
 	over := job(pb.JobState_JOB_STATE_COMPLETED, 1, "n1", &pb.JobSaved{})
+	again := job(running, 2, "n1", &pb.JobSaved{})
 	for _, row := range []struct {
 		line   string
 		shows  []*pb.Job
@@ -67,6 +68,7 @@ func TestCheckpointAndMigrate(t *testing.T) {
 		{"checkpoint 7", []*pb.Job{saving, saving, saved}, 0, "job 7: saved as image 3 on node n1: 3.0 GiB, 5.0 MiB of it new; it was frozen for 1.2 s, and the image was durable after 4.5 s\n"},
 		{"checkpoint 7 --no-wait", nil, 0, "job 7: image 3 is being made; gcontrol show job 7 shows the progress\n"},
 		{"checkpoint 7", []*pb.Job{saving, failed}, 1, "job 7 was not saved: an attached session is open\n"},
+		{"migrate 7", []*pb.Job{saving, again}, 1, "job 7 was not saved: its run ended before that, and it runs again on node n1\n"},
 		{"checkpoint 7", []*pb.Job{saving, over}, 1, "job 7 was not saved: it ended before that\n"},
 		{"checkpoint 7 --json", []*pb.Job{saved}, 0, `"written_bytes": 5242880`},
 		{"migrate 7 n2", []*pb.Job{saving, saved, waits, gone}, 0, "job 7: resumes on node n2 from image 3, made on node n1: 3.0 GiB, 5.0 MiB of it new; it was frozen for about "},

@@ -118,8 +118,12 @@ func (w *saveWatch) take(job *savedJob, now *pb.Job) {
 		w.stay(job, now)
 	case now == nil || show.Ended(now):
 		w.give(job, "it ended before that")
-	case job.image == nil && saved.GetSaving().GetNumber() != job.Image && saved.GetNumber() >= job.Image && now.GetState() == pb.JobState_JOB_STATE_PENDING:
-		w.give(job, "its run ended before that, and it waits again: "+now.GetReasonDetail())
+	case job.image == nil && saved.GetSaving().GetNumber() != job.Image && saved.GetNumber() >= job.Image && !now.GetCompleting():
+		again := "it waits again: " + now.GetReasonDetail()
+		if now.GetState() != pb.JobState_JOB_STATE_PENDING {
+			again = "it runs again on node " + now.GetNodeList()
+		}
+		w.give(job, "its run ended before that, and "+again)
 	case job.image == nil:
 		w.progress.Show("job %s is being saved", job.Job)
 	default:

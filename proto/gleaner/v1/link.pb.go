@@ -1488,6 +1488,9 @@ type StartAlloc struct {
 	// The run resumes from this image; absent = from the start of the script. A
 	// allocation that cannot be restored ends with RESTORE_FAILED and has not run.
 	Restore *Image `protobuf:"bytes,20,opt,name=restore,proto3" json:"restore,omitempty"`
+	// Nothing of the job has run since that image was made. If files outside of it have
+	// changed, others have changed them. Otherwise, the job may have.
+	AsSaved bool `protobuf:"varint,22,opt,name=as_saved,json=asSaved,proto3" json:"as_saved,omitempty"`
 	// The names by which the processes of a job on several nodes know these, in the
 	// order of allocation, if it resumes on others than it began on.
 	KnownAs []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
@@ -1683,6 +1686,13 @@ func (x *StartAlloc) GetRestore() *Image {
 		return x.Restore
 	}
 	return nil
+}
+
+func (x *StartAlloc) GetAsSaved() bool {
+	if x != nil {
+		return x.AsSaved
+	}
+	return false
 }
 
 func (x *StartAlloc) GetKnownAs() []string {
@@ -4714,7 +4724,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xf8\b\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\x93\t\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -4743,6 +4753,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04gang\x18\x12 \x01(\bR\x04gang\x12%\n" +
 	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\x12+\n" +
 	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
+	"\bas_saved\x18\x16 \x01(\bR\aasSaved\x12\x19\n" +
 	"\bknown_as\x18\x15 \x03(\tR\aknownAs\x128\n" +
 	"\vimage_rules\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\n" +
 	"imageRules\x12C\n" +
