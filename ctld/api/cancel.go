@@ -109,7 +109,7 @@ func (s *Controller) signal(ctx context.Context, from *caller, request *pb.Cance
 			places <- struct{}{}
 			deliveries.Go(func() {
 				defer func() { <-places }()
-				answer.Error = s.deliver(ctx, found.job, request)
+				answer.Error = s.signalJob(ctx, found.job, request)
 			})
 		}
 	}
@@ -173,23 +173,4 @@ func (s *Controller) maySignal(from *caller, privileged bool, job *state.Job, an
 		return true
 	}
 	return false
-}
-
-// deliver sends the signal to the nodes concerned and returns the first error.
-func (s *Controller) deliver(ctx context.Context, job *state.Job, request *pb.CancelRequest) string {
-	complaint := ""
-	for i := range job.Run.Allocs {
-		alloc := &job.Run.Allocs[i]
-		if alloc.Released || request.GetBatch() && alloc.Node != job.Run.BatchHost() {
-			continue
-		}
-		err := s.loops.Sessions().Signal(ctx, alloc.Node, &pb.SignalAlloc{
-			Alloc:  &pb.AllocId{Job: job.ID, Epoch: job.Epoch},
-			Signal: request.GetSignal(), Batch: request.GetBatch(), Full: request.GetFull(),
-		})
-		if err != nil && complaint == "" {
-			complaint = "the signal was not delivered: " + err.Error()
-		}
-	}
-	return complaint
 }
