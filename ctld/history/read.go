@@ -29,17 +29,25 @@ var ErrAway = errors.New("the history database cannot be read")
 // the order of its runs, up to a position but not behind last. It returns that position:
 // what is behind it is in the outbox.
 func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, use func(*Found) error) (state.Position, error) {
-	k.mu.Lock()
-	database, through := k.database, min(k.Through(), last)
-	if database != nil {
-		k.readers.Add(1)
-		defer k.readers.Done()
+	database, through, err := k.acquire()
+	if err != nil {
+		return 0, err
 	}
-	k.mu.Unlock()
-	if database == nil {
-		return 0, ErrAway
-	}
+	defer k.readers.Done()
+	through = min(through, last)
 	return through, k.noteTorn(database.Read(ctx, choice, through, use))
+}
+
+// acquire returns the database, and up to where it has all runs. It stays open until the
+// caller says k.readers.Done.
+func (k *Keeper) acquire() (store, state.Position, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.database == nil {
+		return nil, 0, ErrAway
+	}
+	k.readers.Add(1)
+	return k.database, k.Through(), nil
 }
 
 // Read implements store.
@@ -119,16 +127,11 @@ func list[T any](values []T) string {
 // Copy is what another controller copies: rows behind a position, and up to where they are
 // complete.
 func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.Position, error) {
-	k.mu.Lock()
-	database, through := k.database, k.Through()
-	if database != nil {
-		k.readers.Add(1)
-		defer k.readers.Done()
+	database, through, err := k.acquire()
+	if err != nil {
+		return nil, 0, err
 	}
-	k.mu.Unlock()
-	if database == nil {
-		return nil, 0, ErrAway
-	}
+	defer k.readers.Done()
 	rows, complete, err := copyOf(ctx, database, after, through, k.atOnce)
 	return rows, complete, k.noteTorn(err)
 }

@@ -15,16 +15,12 @@ import (
 // of GPUs. Runs whose columns do not say all of that are not in it: use is called with
 // each of them.
 func (k *Keeper) Sum(ctx context.Context, choice Choice, last state.Position, use func(*Found) error) ([]*pb.RunSum, state.Position, error) {
-	k.mu.Lock()
-	database, through := k.database, min(k.Through(), last)
-	if database != nil {
-		k.readers.Add(1)
-		defer k.readers.Done()
+	database, through, err := k.acquire()
+	if err != nil {
+		return nil, 0, err
 	}
-	k.mu.Unlock()
-	if database == nil {
-		return nil, 0, ErrAway
-	}
+	defer k.readers.Done()
+	through = min(through, last)
 	sums, err := database.Sum(ctx, choice, through)
 	if err != nil {
 		return nil, 0, k.noteTorn(err)

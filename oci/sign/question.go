@@ -8,7 +8,7 @@ type Question struct {
 	Signatures []Signed   `json:"signatures"`
 }
 
-// Identity is who has to have signed it, in the words of cosign verify. What is "" does not
+// Identity is who must have signed it, in the words of cosign verify. What is "" does not
 // count; of subject and issuer one of the two does.
 type Identity struct {
 	Subject       string `json:"subject,omitempty"` // of the certificate
