@@ -7,9 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/proto/budget"
@@ -77,7 +75,7 @@ func (s *Server) inPieces(unary grpc.UnaryServerInterceptor, stream grpc.StreamS
 				return err
 			}
 			defer request.share.Release()
-			outgoing := &piecedStream{ServerStream: incoming, request: request.data}
+			outgoing := &piecedStream{ServerStream: incoming, of: s.core, request: request.data}
 			if about := request.call.stream; about != nil {
 				return stream(server, outgoing, &grpc.StreamServerInfo{FullMethod: request.method, IsServerStream: true}, about.Handler)
 			}
@@ -144,7 +142,7 @@ func (s *Server) readLarge(ctx context.Context, incoming grpc.ServerStream) (*la
 	if bytes > spec.MaxMessageBytes {
 		return nil, pieces.TooLarge(int(bytes))
 	}
-	share, err := s.roomFor(ctx, incoming.Context(), first.GetMethod(), int64(bytes))
+	share, err := s.roomFor(ctx, personIn(incoming.Context()), int64(bytes))
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +158,7 @@ func (s *Server) readLarge(ctx context.Context, incoming grpc.ServerStream) (*la
 }
 
 // roomFor takes the bytes of a request from those of its user, and waits for them.
-func (s *Server) roomFor(ctx, incoming context.Context, method string, bytes int64) (*budget.Share, error) {
-	header, _ := metadata.FromIncomingContext(incoming)
-	user := s.countsFor(incoming, &tap.Info{FullMethodName: method, Header: header})
+func (s *Server) roomFor(ctx context.Context, user string, bytes int64) (*budget.Share, error) {
 	ctx, cancel := context.WithTimeout(ctx, roomPatience)
 	defer cancel()
 	share, err := s.large.Take(ctx, user, bytes)
@@ -171,7 +167,7 @@ func (s *Server) roomFor(ctx, incoming context.Context, method string, bytes int
 	}
 	refusals.WithLabelValues(boundBytes).Inc()
 	if user == "" {
-		user = "this host"
+		user = "whoever has no bounds"
 	}
 	return nil, status.Errorf(codes.Unavailable, "the controller is busy: %s has requests of %s under way, and this one of %d bytes found no room among them for %v: try again, and send fewer large scripts or environments at a time",
 		user, spec.FormatSize(largeRequestsPerUser), bytes, roomPatience)
@@ -180,6 +176,7 @@ func (s *Server) roomFor(ctx, incoming context.Context, method string, bytes int
 // piecedStream gives the one request, and sends answers in pieces.
 type piecedStream struct {
 	grpc.ServerStream
+	of      *core
 	request []byte
 	given   bool
 }
@@ -214,6 +211,13 @@ func (p *piecedStream) SendMsg(answer any) error {
 	data, err := wireOf(answer)
 	if err != nil {
 		return err
+	}
+	if person := personIn(p.Context()); person != "" {
+		share, err := p.of.holdBytes(p.Context(), person+" pieces", len(data))
+		if err != nil {
+			return err
+		}
+		defer share.Release()
 	}
 	return pieces.Cut(data, func(piece *pb.Piece) error { return p.ServerStream.SendMsg(piece) })
 }

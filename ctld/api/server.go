@@ -137,6 +137,7 @@ type core struct {
 	places  places
 	rates   rates
 	large   budget.Budget // of requests that come in pieces
+	answers budget.Budget // that users have not read
 	metrics *metrics
 	tally   tally.Requests
 	stop    chan struct{} // closed when the controller is about to stop
@@ -172,7 +173,7 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 		options.UnreadLimit = DefaultUnreadLimit
 	}
 	stop := make(chan struct{})
-	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), large: budget.Budget{Each: largeRequestsPerUser, All: largeRequests}, metrics: newMetrics(), stop: stop,
+	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), large: budget.Budget{Each: largeRequestsPerUser, All: largeRequests}, answers: budget.Budget{Each: heldAnswersPerUser, All: heldAnswers}, metrics: newMetrics(), stop: stop,
 		rates: rates{now: time.Now, log: options.Logger, policy: func() state.RateLimit { return cluster.View().Policy().Rate }}}
 	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared}, links: &PeerLink{core: shared}}
 }
@@ -223,7 +224,8 @@ func (s *Server) TrustedGRPC(creds credentials.TransportCredentials) *grpc.Serve
 func (s *Server) publicServer(creds credentials.TransportCredentials, bounds ...grpc.ServerOption) *grpc.Server {
 	unary := chainUnary(s.noteUnary, s.recoverUnary, s.forwardUnary, s.auditUnary)
 	stream := chainStream(s.noteStream, s.dropUnread, s.forwardStream, s.auditStream)
-	return s.serverWith(creds, append(bounds, grpc.MaxConcurrentStreams(maxStreams), grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(s.inPieces(unary, stream)))...)
+	return s.serverWith(creds, append(bounds, grpc.MaxConcurrentStreams(maxStreams),
+		grpc.UnaryInterceptor(chainUnary(s.holdUnary, unary)), grpc.StreamInterceptor(chainStream(s.holdStream, s.inPieces(unary, stream))))...)
 }
 
 // connectionBuffer is what each connection reads into. Thousands of nodes each have one all

@@ -15,6 +15,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
+// leastHeld is what a small answer counts: a stream has a cost beyond it.
+const leastHeld = 4 << 10
+
 // Room bounds the bytes of answers that are held for those who asked: they are counted from
 // before they come until they are written to whoever reads them. Requests need none: their
 // messages are small.
@@ -107,12 +110,12 @@ func (r Room) receive(ctx context.Context, outgoing grpc.ClientStream, small boo
 		return nil, err
 	}
 	if small {
-		if share, err = r.take(ctx, int64(m.Len())); err != nil {
+		if share, err = r.take(ctx, max(int64(m.Len()), leastHeld)); err != nil {
 			m.data.Free()
 			return nil, err
 		}
 	}
-	share.Shrink(int64(m.Len()))
+	share.Shrink(max(int64(m.Len()), leastHeld))
 	m.WhenGone(share.Release)
 	return m, nil
 }

@@ -45,19 +45,28 @@ func (s *Stalled) Leave() {
 	s.transport.CloseIdleConnections()
 }
 
-// Promise begins a call whose request would have so many bytes, and sends those that are
-// taken, except for the last. status is sent what the call ends with, if it does ("" = the
+// Promise begins a call with some messages, and one more of so many bytes, of which it sends
+// those that are taken, except for the last. status is sent what the call ends with, if it does ("" = the
 // connection broke).
-func (s *Stalled) Promise(method string, bytes int) (status <-chan string) {
+func (s *Stalled) Promise(method string, bytes int, before ...proto.Message) (status <-chan string) {
+	var sent []byte
+	for _, message := range before {
+		sent = append(sent, framed(message)...)
+	}
 	prefix := binary.BigEndian.AppendUint32([]byte{0}, uint32(bytes))
-	body := io.MultiReader(&once{data: prefix}, io.LimitReader(zeros{}, int64(bytes-1)), waiting{s.ctx})
+	body := io.MultiReader(&once{data: append(sent, prefix...)}, io.LimitReader(zeros{}, int64(bytes-1)), waiting{s.ctx})
 	return s.call(method, body, true)
 }
 
 // Ask makes a call and does not read its answer.
 func (s *Stalled) Ask(method string, request proto.Message) (status <-chan string) {
-	data := Marshal(request)
-	return s.call(method, &once{data: append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...)}, false)
+	return s.call(method, &once{data: framed(request)}, false)
+}
+
+// framed is a message as gRPC sends it.
+func framed(message proto.Message) []byte {
+	data := Marshal(message)
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...)
 }
 
 func (s *Stalled) call(method string, body io.Reader, read bool) <-chan string {
