@@ -181,6 +181,7 @@ func (r *Relay) AskInit(ctx context.Context, ask func(*step.Client) error) error
 		_ = conn.SetDeadline(deadline)
 	}
 	client := step.NewClient(conn)
+	client.Short() // the job's user can put another program in the place of process 1
 	defer client.Close()
 	return ask(client)
 }

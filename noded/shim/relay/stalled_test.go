@@ -2,8 +2,10 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,11 +13,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 const mib = 1 << 20
@@ -93,4 +97,26 @@ func TestUnreadAnswers(t *testing.T) {
 		_ = prototest.Heap() // what was on connections that are gone
 		return r.answers.Held() == 0 && len(r.calls) == 0
 	})
+}
+
+// TestLongAnswers: whatever a program in the place of process 1 answers, little of it is held.
+func TestLongAnswers(t *testing.T) {
+	r, _, _ := relayed(t, uint32(os.Getuid()))
+	listener, err := socket.Listen(r.Dir.Path(bundle.RunDir, pid1.StepSocket), os.Getuid(), os.Getgid())
+	must(t, err)
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = step.Write(conn, &step.Failed{Text: strings.Repeat("x", mib)})
+			conn.Close()
+		}
+	}()
+	err = r.AskInit(deadline(t), func(c *step.Client) error { return c.Signal(10, step.ScopeAll, 0) })
+	if !errors.Is(err, step.ErrTooLong) {
+		t.Errorf("a long answer: %v", err)
+	}
 }
