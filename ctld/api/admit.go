@@ -127,7 +127,7 @@ func personOf(uid uint32) string {
 	}
 	asked := make(chan error, 1)
 	go func() {
-		_, err := lookupUID(uid)
+		_, err := doorLookups.uid(uid)
 		asked <- err
 	}()
 	timer := time.NewTimer(accountWait)
