@@ -191,6 +191,9 @@ func TestStalledUser(t *testing.T) {
 	t.Cleanup(func() { roomPatience = patience })
 	d := newDoor(t, 1, 2)
 	before := prototest.Heap()
+	if code := <-d.stalled(t, 1).Promise(submitting, 15*mib); code != "8" {
+		t.Errorf("a message of 15 MiB ends with %q", code)
+	}
 	attacker := d.stalled(t, 1)
 	for range 100 {
 		attacker.Promise(submitting, spec.MaxPieceBytes)

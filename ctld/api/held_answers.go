@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/proto/budget"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -22,7 +23,7 @@ import (
 
 // What is held of answers that nobody has read.
 const (
-	heldAnswersPerUser = 2 * spec.MaxMessageBytes // of lists, and of other answers
+	heldAnswersPerUser = 2 * spec.MaxMessageBytes // of lists, of sessions, and of other answers
 	heldAnswers        = 16 * spec.MaxMessageBytes
 	// leastHeld is what a small answer counts: a stream has a cost beyond it.
 	leastHeld = 4 << 10
@@ -58,14 +59,18 @@ func (s *core) holdUnary(ctx context.Context, request any, _ *grpc.UnaryServerIn
 }
 
 // holdStream counts the answers of a stream.
-func (s *core) holdStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *core) holdStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	person := personIn(stream.Context())
 	if person == "" {
 		return handler(server, stream)
 	}
 	// Lists have room of their own: one that a pager shows does not keep the same user's
-	// other commands from their answers.
-	return handler(server, &heldStream{stream, s, person + " lists"})
+	// other commands from their answers. So have sessions, whose terminals may stand still.
+	kind := " lists"
+	if info.FullMethod == pb.Controller_Attach_FullMethodName {
+		kind = " sessions"
+	}
+	return handler(server, &heldStream{stream, s, person + kind})
 }
 
 type heldStream struct {

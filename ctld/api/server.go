@@ -173,9 +173,19 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 		options.UnreadLimit = DefaultUnreadLimit
 	}
 	stop := make(chan struct{})
-	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), large: budget.Budget{Each: largeRequestsPerUser, All: largeRequests}, answers: budget.Budget{Each: heldAnswersPerUser, All: heldAnswers}, metrics: newMetrics(), stop: stop,
+	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop, ownerIn(cluster)), large: budget.Budget{Each: largeRequestsPerUser, All: largeRequests}, answers: budget.Budget{Each: heldAnswersPerUser, All: heldAnswers}, metrics: newMetrics(), stop: stop,
 		rates: rates{now: time.Now, log: options.Logger, policy: func() state.RateLimit { return cluster.View().Policy().Rate }}}
 	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared}, links: &PeerLink{core: shared}}
+}
+
+// ownerIn answers whose jobs are: root's, if there is no such job.
+func ownerIn(cluster Cluster) func(job uint32) uint32 {
+	return func(id uint32) uint32 {
+		if job, known := cluster.View().Job(id); known {
+			return job.Owner().UID
+		}
+		return 0
+	}
 }
 
 // Stop makes the streams that never end by themselves end. Call it once.

@@ -52,8 +52,8 @@ const (
 	greetingLimit    = 10 * time.Second
 	connectionWindow = 256 << 10
 	callWindow       = 64 << 10
-	connectionBuffer = 4 << 10  // what each connection reads and writes into
-	maxHeaderBytes   = 16 << 10 // of one request
+	connectionBuffer = 4 << 10 // what each connection reads and writes into
+	maxHeaderBytes   = 4 << 10 // of one request
 	// What is held of answers that have not been read: of one user, of lists and of other
 	// answers each, one of the largest, and one that comes; and of all who have some already.
 	heldAnswers    = 2 * spec.MaxMessageBytes

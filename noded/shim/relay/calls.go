@@ -39,7 +39,11 @@ const (
 	// Few where there is no other node.
 	tunnelsPerNode, fewTunnels, maxTunnels = 128, 4, 1024
 	// maxConnections bounds the connections to the job's socket.
-	maxConnections = 512
+	maxConnections = 256
+	// streamsPerNode is how many tunnels to each other node a connection may have: a command
+	// has one. What goes beyond waits in the command. A call that is over and whose end nobody
+	// reads still has its place there.
+	streamsPerNode = 4
 	// What a connection, and a stream in it, may have sent unread.
 	connectionWindow = 256 << 10
 	callWindow       = 64 << 10
@@ -47,7 +51,7 @@ const (
 	controllerWindow = 256 << 10
 	// What each connection reads and writes into, and its headers may have.
 	connectionBuffer = 4 << 10
-	maxHeaderBytes   = 16 << 10
+	maxHeaderBytes   = 4 << 10
 	// A caller that gives up after waiting so long for a first word will ask
 	// again. Then the relay asks another controller, because this one may hang.
 	unheardAfter = time.Second
@@ -72,7 +76,7 @@ func (r *Relay) Serve() error {
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ReadBufferSize(connectionBuffer),
 		grpc.SharedWriteBuffer(true),
-		grpc.MaxConcurrentStreams(uint32(maxCalls+cap(r.tunnels))),
+		grpc.MaxConcurrentStreams(uint32(maxCalls+min(streamsPerNode*max(len(r.Order.Allocation), 1), cap(r.tunnels)))),
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.InitialWindowSize(callWindow),
 		// A step of which nothing is heard asks every ten seconds whether this is there
