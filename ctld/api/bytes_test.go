@@ -199,15 +199,15 @@ func TestStalledUser(t *testing.T) {
 		attacker.Promise(submitting, spec.MaxPieceBytes)
 	}
 	sent := []proto.Message{&pb.Piece{Method: submitting, RequestBytes: 15 * mib}}
-	for range 100 { // which is most of it
+	for range 40 {
 		sent = append(sent, &pb.Piece{Data: make([]byte, spec.PieceBytes)})
 	}
-	stuck, ended := d.stalled(t, 1), make(chan string, 20)
-	for range 20 {
+	stuck, ended := d.stalled(t, 1), make(chan string, 6)
+	for range 6 {
 		said := stuck.Promise(pieces.Method, 2, sent...)
 		go func() { ended <- <-said }()
 	}
-	for range 18 { // two have room
+	for range 4 { // two have room
 		select {
 		case code := <-ended:
 			if code != "14" {

@@ -69,14 +69,11 @@ func newTunnels(stop <-chan struct{}, ownerOf func(job uint32) (uid uint32)) *tu
 
 // isFull says whether there is no place for a channel.
 func (t *tunnels) isFull(c *channel) bool {
-	switch {
-	case t.perJob[c.alloc.Job] >= maxTunnelsPerJob:
-		return true
-	case c.purpose != "" && c.purpose != forOutput: // an image
+	if c.purpose != "" && c.purpose != forOutput { // an image
 		return t.open >= maxTunnels+imageTunnels
 	}
 	mine := t.perUser[c.user]
-	return mine >= maxTunnelsPerUser || t.open >= maxTunnels && mine >= leastTunnels
+	return t.perJob[c.alloc.Job] >= maxTunnelsPerJob || mine >= maxTunnelsPerUser || t.open >= maxTunnels && mine >= leastTunnels
 }
 
 // begin makes a channel; end frees its place.
