@@ -66,14 +66,14 @@ type ServerCredentials struct {
 }
 
 func (c *ServerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if known, is := conn.(trustedConn); is {
+	if known, is := conn.(*trustedConn); is {
 		return known.Conn, known.info, nil
 	}
 	counted, info, err := c.identify(conn)
 	if err != nil || c.trusted == nil || !isTrusted(info) {
 		return counted, info, err
 	}
-	if err := c.trusted.hand(trustedConn{counted, info}); err != credentials.ErrConnDispatched {
+	if err := c.trusted.hand(&trustedConn{Conn: counted, info: info}); err != credentials.ErrConnDispatched {
 		return nil, nil, errors.Join(err, counted.Close())
 	}
 	return nil, nil, credentials.ErrConnDispatched

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 )
@@ -15,7 +16,7 @@ import (
 
 // Trusted answers the listener of those connections. Until it is called, all stay together.
 func (c *ServerCredentials) Trusted() net.Listener {
-	c.trusted = &trustedListener{arrived: make(chan trustedConn), closed: make(chan struct{})}
+	c.trusted = &trustedListener{arrived: make(chan *trustedConn), closed: make(chan struct{})}
 	return c.trusted
 }
 
@@ -23,10 +24,27 @@ func (c *ServerCredentials) Trusted() net.Listener {
 type trustedConn struct {
 	net.Conn
 	info credentials.AuthInfo
+
+	mu   sync.Mutex
+	late *time.Timer
 }
 
 // NetConn is the connection itself, for questions to the kernel.
-func (t trustedConn) NetConn() net.Conn { return t.Conn }
+func (t *trustedConn) NetConn() net.Conn { return t.Conn }
+
+// SetDeadline implements net.Conn for the server that has it now, until that has its greeting.
+// The one that handed it over takes back a deadline of its own meanwhile, so this is another.
+func (t *trustedConn) SetDeadline(end time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.late != nil {
+		t.late.Stop()
+	}
+	if !end.IsZero() {
+		t.late = time.AfterFunc(time.Until(end), func() { _ = t.Close() })
+	}
+	return nil
+}
 
 // isTrusted says whether somebody's messages may be large.
 func isTrusted(info credentials.AuthInfo) bool {
@@ -41,13 +59,13 @@ func isTrusted(info credentials.AuthInfo) bool {
 
 // trustedListener gives out what others have accepted.
 type trustedListener struct {
-	arrived chan trustedConn
+	arrived chan *trustedConn
 	closed  chan struct{}
 	once    sync.Once
 }
 
 // hand gives a connection to whoever serves the listener.
-func (l *trustedListener) hand(conn trustedConn) error {
+func (l *trustedListener) hand(conn *trustedConn) error {
 	select {
 	case l.arrived <- conn:
 		return credentials.ErrConnDispatched
