@@ -38,7 +38,7 @@ func (r *stepRunner) pmi() *step.PMI {
 	if r.inv.Text(optMPI) == mpiNone {
 		return nil
 	}
-	pmi := &step.PMI{Size: r.tasks(), Name: fmt.Sprintf("kvs_%s_%d", r.shape.job, r.number), Mapping: r.mapping()}
+	pmi := &step.PMI{Size: r.tasks(), Name: fmt.Sprintf("%s.%d", r.shape.job, r.number), Mapping: r.mapping()}
 	if len(pmi.Mapping) > step.MaxPMIValue {
 		pmi.Mapping = "" // the tasks find out by themselves
 	}
@@ -78,7 +78,7 @@ func (r *stepRunner) mapping() string {
 
 // ofOuterPMI are variables by which a task finds its PMI: those of the task that started
 // this step are not for its tasks.
-var ofOuterPMI = []string{"PMI_FD=", "PMI_RANK=", "PMI_SIZE=", "MPI_LOCALRANKID=", "MPI_LOCALNRANKS="}
+var ofOuterPMI = []string{"PMI_FD=", "PMI_RANK=", "PMI_SIZE=", "PMI_JOBID=", "MPI_LOCALRANKID=", "MPI_LOCALNRANKS="}
 
 func withoutPMI(environment []string) []string {
 	return slices.DeleteFunc(environment, func(entry string) bool {
