@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +32,8 @@ const (
 // pmixDirs have the program before PATH is looked at.
 var pmixDirs = []string{"/usr/local/bin", "/usr/bin"}
 
+var errPMIxEnded = errors.New(pmixProgram + " has ended")
+
 // pmixServer is the program, as long as the step runs.
 type pmixServer struct {
 	send  func(step.Message)
@@ -58,46 +59,51 @@ func (p *process1) startPMIx(run *stepRun, launch *step.Launch) error {
 	if path == "" {
 		return fmt.Errorf("--mpi=pmix: this node has no %s: install libpmix-dev and build Gleaner there again, or start the program by mpirun, or with --mpi=none", pmixProgram)
 	}
-	var files [6]*os.File // the program's ends, then ours
-	defer func() {
-		for _, f := range files[:3] {
-			f.Close() // of a nil file it is an error, and no harm
+	child, in, out, stderr, err := p.startProgram(path, launch.Env)
+	if err != nil {
+		return fmt.Errorf("--mpi=pmix: %w", err)
+	}
+	run.pmix = newPMIx(launch.PMIx, in, out, run.send)
+	run.pmix.child = child
+	said := make(chan string, 1)
+	go func() { said <- lastLine(stderr) }()
+	if err := child.started(path); err != nil {
+		return fmt.Errorf("--mpi=pmix: %w", err)
+	}
+	if err := run.pmix.begin(launch.PMIx); err != nil {
+		run.pmix.close()
+		if text := <-said; text != "" && errors.Is(err, errPMIxEnded) {
+			err = errors.New(text) // as of a library that is missing
 		}
-	}()
-	var err error
-	for i := range 3 {
+		return fmt.Errorf("--mpi=pmix: %w", err)
+	}
+	return nil
+}
+
+// startProgram starts it, and answers our ends of what it reads and writes. Its own are
+// closed here: else the end of the program would not be seen.
+func (p *process1) startProgram(path string, env []string) (child *child, in, out, stderr *os.File, err error) {
+	var theirs, ours [3]*os.File
+	for i := range theirs {
 		read, write, pipeErr := os.Pipe()
 		if pipeErr != nil {
 			err = fmt.Errorf("make a pipe: %w", pipeErr)
 			break
 		}
-		if files[i], files[i+3] = write, read; i == 0 {
-			files[i], files[i+3] = read, write
+		if theirs[i], ours[i] = write, read; i == 0 {
+			theirs[i], ours[i] = read, write
 		}
 	}
-	s := newPMIx(launch.PMIx, files[3], files[4], run.send)
 	if err == nil {
-		s.child, err = p.start(&command{argv: []string{path}, env: launch.Env, cwd: "/", umask: 0o077, files: [3]uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}})
+		child, err = p.start(&command{argv: []string{path}, env: env, cwd: "/", umask: 0o077, files: [3]uintptr{theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd()}})
 	}
-	run.pmix = s
-	if err != nil {
-		files[5].Close()
-		return err
-	}
-	if err := s.child.started(path); err != nil {
-		files[5].Close()
-		return err
-	}
-	errors := make(chan string, 1)
-	go func() { errors <- lastLine(files[5]) }()
-	if err := s.begin(launch.PMIx); err != nil {
-		s.close()
-		if text := <-errors; text != "" {
-			err = fmt.Errorf("%w: %s", err, text)
+	for i := range theirs {
+		theirs[i].Close() // of a nil file it is an error, and no harm
+		if err != nil {
+			ours[i].Close()
 		}
-		return fmt.Errorf("--mpi=pmix: %w", err)
 	}
-	return nil
+	return child, ours[0], ours[1], ours[2], err
 }
 
 // findPMIx is where the program is; "" = nowhere.
@@ -168,18 +174,17 @@ func (s *pmixServer) tell(what any) error {
 		return err
 	}
 	if _, err := s.in.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("tell %s of the step: %w", pmixProgram, err)
+		return errPMIxEnded
 	}
 	return nil
 }
 
 func (s *pmixServer) next() (*step.PMIxSaid, error) {
 	if !s.lines.Scan() {
-		err := s.lines.Err()
-		if err == nil {
-			err = io.EOF
+		if err := s.lines.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", pmixProgram, err)
 		}
-		return nil, fmt.Errorf("%s has ended: %w", pmixProgram, err)
+		return nil, errPMIxEnded
 	}
 	said := &step.PMIxSaid{}
 	if err := json.Unmarshal(s.lines.Bytes(), said); err != nil {

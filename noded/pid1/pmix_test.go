@@ -142,7 +142,7 @@ func TestPMIxFails(t *testing.T) {
 	p := newPMIxPlay(t)
 	p.begins()
 	p.out.Close()
-	if code, text := p.ends(); code != 1 || text != "gpmix has ended: EOF" {
+	if code, text := p.ends(); code != 1 || text != "gpmix has ended" {
 		t.Errorf("%d: %s", code, text)
 	}
 }
