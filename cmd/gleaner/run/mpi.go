@@ -1,6 +1,7 @@
 package run
 
 import (
+	"crypto/rand"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -103,9 +104,11 @@ func (r *stepRunner) pmi() *step.PMI {
 	return pmi
 }
 
-// pmix is what those of PMIx are told, apart from which node is theirs.
+// pmix is what those of PMIx are told, apart from which node is theirs. The name of their
+// space is a secret: the library listens on 127.0.0.1, which jobs on the node's network
+// have in common, and believes what callers say of who they are.
 func (r *stepRunner) pmix() *step.PMIxJob {
-	job := &step.PMIxJob{Space: "slurm.pmix." + r.space(), Job: r.shape.job}
+	job := &step.PMIxJob{Space: "slurm.pmix." + r.space() + "." + rand.Text(), Job: r.shape.job}
 	for i := range r.plan {
 		job.Nodes = append(job.Nodes, step.PMIxNode{Name: r.plan[i].node, Ranks: r.plan[i].ranks})
 	}

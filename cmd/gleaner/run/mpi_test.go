@@ -79,9 +79,12 @@ func TestFenceOfNodes(t *testing.T) {
 			}
 		}
 	}
-	job := r.pmix()
+	job, other := r.pmix(), r.pmix()
 	job.Here = 1
-	if err := job.Check(); err != nil || job.Space != "slurm.pmix.7.0" || job.Nodes[1].Name != "n2" {
+	if err := job.Check(); err != nil || !strings.HasPrefix(job.Space, "slurm.pmix.7.0.") || job.Nodes[1].Name != "n2" {
 		t.Errorf("%+v: %v", job, err)
+	}
+	if job.Space == other.Space {
+		t.Errorf("%s can be guessed", job.Space)
 	}
 }
