@@ -86,6 +86,7 @@ func TestPMI2(t *testing.T) {
 
 	// Another program of the task begins by a line again.
 	a.asks("cmd=finalize;", "cmd=finalize-response;rc=0;")
+	b.say("cmd=abort;isworld=FALSE;msg=alone;")
 	a = newPMI2End(t, ends[0])
 	a.say("cmd=abort;isworld=TRUE;msg=no;;way;")
 	if fence := (<-said).(*step.Fence); !fence.Aborted || fence.Code != 1 || fence.Text != "task 0 called PMI2_Abort: no;way" {
