@@ -119,7 +119,7 @@ mpi)
 	command -v mpicc.openmpi mpirun.openmpi >/dev/null || missing+=(openmpi-bin libopenmpi-dev)
 	[ "${#missing[@]}" -eq 0 ] || install "${missing[@]}"
 	for choice in "${chosen[@]}"; do
-		as_root update-alternatives --quiet --set ${choice% *} "${choice#* }"
+		as_root update-alternatives --quiet --set "${choice% *}" "${choice#* }"
 	done
 	;;
 postgres)
