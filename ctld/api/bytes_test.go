@@ -20,6 +20,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/pieces"
@@ -51,9 +52,9 @@ func newDoor(t *testing.T, uids ...uint32) *door {
 	t.Helper()
 	l := &ledger{t: t, state: state.New(), sessions: session.NewRegistry(func(string) {})}
 	d := &door{NewServer(l, l, Options{Version: "test", Logger: slog.New(slog.DiscardHandler)}), map[uint32]string{}}
-	policy := *state.DefaultPolicy()
-	policy.Rate = state.RateLimit{Off: true}
-	if result, err := l.Propose(t.Context(), state.ApplyPolicy{Policy: policy}, state.RequestID{}); err != nil || result.Refused != nil {
+	rules := *policy.Default()
+	rules.Rate = policy.RateLimit{Off: true}
+	if result, err := l.Propose(t.Context(), state.ApplyPolicy{Policy: rules}, state.RequestID{}); err != nil || result.Refused != nil {
 		t.Fatal(err, result.Refused)
 	}
 	for _, uid := range uids {
