@@ -306,4 +306,5 @@ func TestDumpInTheWay(t *testing.T) {
 		t.Error("it is ended")
 	}
 	s.frozen()
+	must(t, s.group.Thaw(t.Context())) // so that it can be killed
 }
