@@ -131,7 +131,7 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err := mendSockets(o.Images); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(rearmTimers(o.Images), restartCalls(o.Images), dropContinues(o.Images), mendTerminals(o.Images), mendSeals(o.Images), undelete(o.Images, o.External), writeClocks(o.Images, o.Pid)); err != nil {
+	if err := errors.Join(rearmTimers(o.Images), restartCalls(o.Images), dropContinues(o.Images), mendTerminals(o.Images), mendSeals(o.Images), undelete(o.Images, o.External), writeClocks(o.Images, o.Pid), writePlaces(o.Images, o.Tree, o.Pid)); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	bytes, err := sizeOf(o.Images)
