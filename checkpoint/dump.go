@@ -38,6 +38,12 @@ type DumpOptions struct {
 	// reads the pipe to its end. Its error makes the dump fail. It must not wait for
 	// anything that may never come, for the processes are frozen meanwhile.
 	Pages func(name string, pipe *os.File) error
+	// Linked, if it is not nil, is called if processes have files open by names that were
+	// removed while other names of the same files are left. CRIU has made a link for each
+	// beside the name that is gone, and a restore finds the file there: what is copied
+	// while Linked runs has these links, and what was copied before may lack them. CRIU
+	// removes them afterwards. Its error makes the dump fail.
+	Linked func() error
 	// External are the paths inside at which something is mounted that is not
 	// the container's own and is not saved.
 	External []string
@@ -125,7 +131,7 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err := mendSockets(o.Images); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(rearmTimers(o.Images), restartCalls(o.Images), dropContinues(o.Images), mendTerminals(o.Images), mendSeals(o.Images), undelete(o.Images, o.External), writeClocks(o.Images, o.Pid)); err != nil {
+	if err := errors.Join(rearmTimers(o.Images), restartCalls(o.Images), dropContinues(o.Images), mendTerminals(o.Images), mendSeals(o.Images), undelete(o.Images, o.External), writeClocks(o.Images, o.Pid), writePlaces(o.Images, o.Tree, o.Pid)); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	bytes, err := sizeOf(o.Images)
@@ -177,7 +183,7 @@ func (e *Engine) dump(ctx context.Context, o *DumpOptions, freezer string) error
 	}
 	call := &swrk{
 		owner: owner, through: inTimeOf(o.Pid), engine: e, hold: func() { stopNow(freezer) },
-		request: &rpc.CriuReq{Type: set(rpc.CriuReqType_DUMP), Opts: options},
+		request: &rpc.CriuReq{Type: set(rpc.CriuReqType_DUMP), Opts: options}, notified: o.dumped,
 	}
 	if err := call.run(ctx); err != nil {
 		return failure("dump", filepath.Join(o.Log, dumpLog), err)

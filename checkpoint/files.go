@@ -74,7 +74,7 @@ type mapping struct{ addresses, access, device, path string }
 // mappedFiles answers the files in a process's memory.
 func mappedFiles(pid int, add func(Used)) error {
 	return eachMapping(pid, func(m mapping) {
-		if !hasName(m.path) {
+		if !hasName(m.path) || m.path == zeroDevice {
 			return
 		}
 		add(Used{
@@ -84,6 +84,10 @@ func mappedFiles(pid int, add func(Used)) error {
 		})
 	})
 }
+
+// zeroDevice is what a map says of memory for which a process has mapped that device
+// privately: older programs ask for memory so. It is no file, and no state.
+const zeroDevice = "/dev/zero"
 
 func eachMapping(pid int, do func(mapping)) error {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))

@@ -196,6 +196,7 @@ func seccompConfig(nested bool) (*configs.Seccomp, error) {
 		return nil, fmt.Errorf("read the seccomp profile: %w", err)
 	}
 	withoutMPTCP(wanted)
+	withoutUnsaved(wanted)
 	if nested {
 		wanted.Syscalls = append(wanted.Syscalls, nestedCalls()...)
 	}
@@ -207,6 +208,22 @@ func seccompConfig(nested bool) (*configs.Seccomp, error) {
 		return nil, errors.New("make the seccomp filter: the profile refuses nothing by default")
 	}
 	return filter, nil
+}
+
+// unsavedCalls are those of Docker's profile that give a process something that CRIU does
+// not save. It does not even notice Landlock: after a move, what a program has forbidden
+// itself would be open to it again, without a word. No file of /proc tells of it.
+var unsavedCalls = []string{"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "memfd_secret"}
+
+// withoutUnsaved has these answer as a kernel without them does. Programs that would use
+// them run there too, and know that they do without.
+func withoutUnsaved(filter *specs.LinuxSeccomp) {
+	for i := range filter.Syscalls {
+		call := &filter.Syscalls[i]
+		call.Names = slices.DeleteFunc(call.Names, func(name string) bool { return slices.Contains(unsavedCalls, name) })
+	}
+	unknown := uint(unix.ENOSYS)
+	filter.Syscalls = append(filter.Syscalls, specs.LinuxSyscall{Names: unsavedCalls, Action: specs.ActErrno, ErrnoRet: &unknown})
 }
 
 // withoutMPTCP has socket(2) answer for Multipath TCP as a kernel without it does. CRIU

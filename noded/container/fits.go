@@ -142,7 +142,7 @@ func checkHeld(user User, a *assembled, held []checkpoint.Held) error {
 			return misfit(want.Kind+" "+want.Path, "it was open, and jobs here have nothing of the host's there", "choose a node that has it")
 		}
 		err := userpath.As(user.Identity(), 0, func() error {
-			found, err := beneath(top, rest)
+			found, err := beneath(top, rest, want.Kind)
 			if err != nil {
 				return fmt.Errorf("its user does not find it: %w", err)
 			}
@@ -156,10 +156,14 @@ func checkHeld(user User, a *assembled, held []checkpoint.Held) error {
 	return nil
 }
 
-// beneath is userpath.BeneathAsSelf of something that may itself be a file.
-func beneath(top *os.File, rest string) (*os.File, error) {
-	if strings.Trim(rest, "/") == "" {
+// beneath is userpath.BeneathAsSelf of something that may itself be a file or, of that kind, a
+// link.
+func beneath(top *os.File, rest, kind string) (*os.File, error) {
+	switch {
+	case strings.Trim(rest, "/") == "":
 		return dup(top)
+	case kind == checkpoint.KindLink:
+		return userpath.LinkBeneathAsSelf(top, rest)
 	}
 	return userpath.BeneathAsSelf(top, rest)
 }

@@ -283,7 +283,11 @@ func (h *held) check(root *os.File, uid uint32) error {
 		}
 		return errors.New("it was removed, and is not the user's")
 	}
-	found, err := userpath.BeneathAsSelf(root, h.path)
+	open := userpath.BeneathAsSelf
+	if h.stat.Mode&unix.S_IFMT == unix.S_IFLNK { // a process has the link itself open (O_PATH)
+		open = userpath.LinkBeneathAsSelf
+	}
+	found, err := open(root, h.path)
 	if err != nil {
 		return fmt.Errorf("its user does not find it: %w", err)
 	}

@@ -134,7 +134,7 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 		},
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
-			err := errors.Join(leavePlain(c.sources), c.checkRestored(pid, watched), boundRestored(pid, c.spec.Nests()))
+			err := errors.Join(leavePlain(c.sources), c.checkRestored(pid, watched, filepath.Join(image.Dir, imageDir)), boundRestored(pid, c.spec.Nests()))
 			if err == nil && c.spec.Network != nil {
 				err = c.spec.Network.Join(pid, true)
 			}

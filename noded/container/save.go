@@ -86,6 +86,14 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	copied := make(chan error, 1)
 	go func() { copied <- c.pack(ctx, o.Dir) }()
 	dump := checkpoint.DumpOptions{Images: images, Log: o.Log, Pid: c.Pid(), Tree: group, External: mounts, Timeout: o.Timeout}
+	dump.Linked = func() error { // the copy that is being made may lack the links
+		err := <-copied
+		if err == nil {
+			err = c.pack(ctx, o.Dir)
+		}
+		copied <- err
+		return err
+	}
 	if o.Pages != nil {
 		dump.Pages = func(name string, pipe *os.File) error { return o.Pages(path.Join(imageDir, name), pipe) }
 	}

@@ -92,8 +92,9 @@ func (i *Image) checkShared(spec *Spec) error {
 }
 
 // checkRestored asks the kernel about each process of a restored tree, none of
-// which has run: nothing that an image says of itself is taken on trust.
-func (c *Container) checkRestored(pid int, watched []string) error {
+// which has run: nothing that an image says of itself is taken on trust. It gives them what
+// CRIU has not given them.
+func (c *Container) checkRestored(pid int, watched []string, images string) error {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (c *Container) checkRestored(pid int, watched []string) error {
 	if len(inside) == 0 {
 		return errors.New("no process was restored")
 	}
-	if err := c.givePipes(inside); err != nil {
+	if err := errors.Join(c.givePipes(inside), checkpoint.Replace(images, inside, pid)); err != nil {
 		return err
 	}
 	if err := errors.Join(checkMounted(pid, c.sources), c.checkReach(pid, inside, watched)); err != nil {

@@ -288,3 +288,23 @@ func oldDriver(t *testing.T) string {
 	}
 	return path
 }
+
+// TestDumpInTheWay: a dump that takes longer than the owner waits is given up, and the job is
+// parked, not killed.
+func TestDumpInTheWay(t *testing.T) {
+	s := newGPUAlloc(t)
+	s.saver.hold, s.saver.began = make(chan struct{}), make(chan struct{})
+	s.save(1, resume)
+	<-s.saver.began
+	within := 10 * time.Second // most of which is for this machine
+	s.suspend(&pb.SuspendAlloc{Number: 1, Suspended: true, Park: true, WithinMs: uint32(within.Milliseconds())})
+	if saved := s.told(1); saved.Image != nil || saved.Checkpointable != pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED {
+		t.Errorf("told %v", saved)
+	}
+	eventually(t, "it is parked", s.staysParked)
+	if s.endAsked() {
+		t.Error("it is ended")
+	}
+	s.frozen()
+	must(t, s.group.Thaw(t.Context())) // so that it can be killed
+}

@@ -152,12 +152,21 @@ func (a *Alloc) lookToGive(now time.Duration) Do {
 	return Do{Unpark: true}
 }
 
+// undoTime is how long before the job is killed a dump is given up that is in the way: CRIU
+// may need seconds to undo what it has begun. Where there is less time than twice that, half
+// of it is for the dump.
+const undoTime = 15 * time.Second
+
+// dumpUntil is how long a dump in the way is waited for.
+func (p *Park) dumpUntil() time.Duration { return p.Kill - min(undoTime, max(p.Kill-p.Since, 0)/2) }
+
 // lookToPark answers whether an attempt to park begins now. A save that has not dumped
-// the job yet ends for it, one that dumps it is waited for: processes that CRIU lets go of in
-// the middle may die. A later step works on copies.
+// the job yet ends for it. One that dumps it is waited for, because processes that CRIU lets
+// go of in the middle may die, but not until the job is killed for being late, which would
+// cost all that it did since its image before. A later step works on copies.
 func (a *Alloc) lookToPark(now time.Duration) Do {
 	switch {
-	case a.Now != nil && a.Now.Step < StepDump:
+	case a.Now != nil && a.Now.Step < StepDump, a.Dumping() && a.Park.Kill != 0 && now >= a.Park.dumpUntil():
 		a.Park.parts.begin(PartSave, now)
 		return Do{Abort: ErrReclaimed, Again: true}
 	case a.Now != nil && a.Now.Step != StepPack:

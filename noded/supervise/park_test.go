@@ -63,16 +63,25 @@ func TestLookPark(t *testing.T) {
 		"a save begins":            {func(a *Alloc) { a.Now = &Save{Step: StepMark} }, Do{Abort: ErrReclaimed, Again: true}},
 		"its GPUs are emptied":     {func(a *Alloc) { a.Now = &Save{Step: StepPark} }, Do{Abort: ErrReclaimed, Again: true}},
 		"it is dumped":             {func(a *Alloc) { a.Now = &Save{Step: StepDump} }, again},
-		"it resumes":               {func(a *Alloc) { a.Now = &Save{Step: StepResume} }, again},
-		"its image is packed":      {func(a *Alloc) { a.Now = &Save{Step: StepPack} }, park},
-		"a save is undone":         {func(a *Alloc) { a.Now = &Save{Step: StepSettle} }, again},
-		"it has just failed":       {func(a *Alloc) { a.Park.Step, a.Park.after = ParkFailed, now+1 }, again},
-		"it failed a while ago":    {func(a *Alloc) { a.Park.Step, a.Park.after = ParkFailed, now }, park},
-		"it is parked":             {func(a *Alloc) { a.Park.Step = Parked }, Do{}},
-		"lent in mid-park":         {func(a *Alloc) { a.Park.Step, a.Park.Wanted = ParkTaking, false }, Do{}},
-		"lent after that":          {func(a *Alloc) { a.Park.Step, a.Park.Wanted = ParkFailed, false }, Do{Unpark: true}},
-		"lent when it was parked":  {func(a *Alloc) { a.Park.Step, a.Park.Wanted = Parked, false }, Do{Unpark: true}},
-		"lent before it was":       {func(a *Alloc) { a.Park.Wanted = false }, Do{}},
+		"it is dumped, in time": {func(a *Alloc) {
+			a.Now, a.Park.Since, a.Park.Kill = &Save{Step: StepDump}, now-45*time.Second+1, now+15*time.Second+1
+		}, again},
+		"it is dumped for too long": {func(a *Alloc) {
+			a.Now, a.Park.Since, a.Park.Kill = &Save{Step: StepDump}, now-45*time.Second, now+15*time.Second
+		}, Do{Abort: ErrReclaimed, Again: true}},
+		"it is dumped, and there is little time": {func(a *Alloc) {
+			a.Now, a.Park.Since, a.Park.Kill = &Save{Step: StepDump}, now-250*time.Millisecond, now+250*time.Millisecond
+		}, Do{Abort: ErrReclaimed, Again: true}},
+		"it resumes":              {func(a *Alloc) { a.Now = &Save{Step: StepResume} }, again},
+		"its image is packed":     {func(a *Alloc) { a.Now = &Save{Step: StepPack} }, park},
+		"a save is undone":        {func(a *Alloc) { a.Now = &Save{Step: StepSettle} }, again},
+		"it has just failed":      {func(a *Alloc) { a.Park.Step, a.Park.after = ParkFailed, now+1 }, again},
+		"it failed a while ago":   {func(a *Alloc) { a.Park.Step, a.Park.after = ParkFailed, now }, park},
+		"it is parked":            {func(a *Alloc) { a.Park.Step = Parked }, Do{}},
+		"lent in mid-park":        {func(a *Alloc) { a.Park.Step, a.Park.Wanted = ParkTaking, false }, Do{}},
+		"lent after that":         {func(a *Alloc) { a.Park.Step, a.Park.Wanted = ParkFailed, false }, Do{Unpark: true}},
+		"lent when it was parked": {func(a *Alloc) { a.Park.Step, a.Park.Wanted = Parked, false }, Do{Unpark: true}},
+		"lent before it was":      {func(a *Alloc) { a.Park.Wanted = false }, Do{}},
 	} {
 		a := &Alloc{Up: true, Ready: true, Lease: lease.Lease{Runs: true, Suspended: true}, Park: Park{Wanted: true}}
 		row.change(a)

@@ -106,12 +106,20 @@ func Beneath(id Identity, top *os.File, path string) (file *os.File, err error) 
 
 // BeneathAsSelf is Beneath for who has become the user: see As.
 func BeneathAsSelf(top *os.File, path string) (*os.File, error) {
+	return beneath(top, path, unix.O_PATH)
+}
+
+// LinkBeneathAsSelf is BeneathAsSelf for a path at which a link may be: that is opened
+// itself, and not followed.
+func LinkBeneathAsSelf(top *os.File, path string) (*os.File, error) {
+	return beneath(top, path, unix.O_PATH|unix.O_NOFOLLOW)
+}
+
+func beneath(top *os.File, path string, flags uint64) (*os.File, error) {
 	if path = strings.Trim(path, "/"); path == "" {
 		path = "."
 	}
-	return open(int(top.Fd()), path, unix.OpenHow{
-		Flags: unix.O_PATH, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
+	return open(int(top.Fd()), path, unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
 }
 
 // open is openat2 without magic links. The caller has become the user.

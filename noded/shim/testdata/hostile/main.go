@@ -68,6 +68,10 @@ func syscalls() {
 		{"sethostname", syscall.SYS_SETHOSTNAME, [3]uintptr{0, 0}},
 		{"iopl", syscall.SYS_IOPL, [3]uintptr{3}},
 		{"quotactl", syscall.SYS_QUOTACTL, [3]uintptr{bad, 0, 0}},
+		{"memfd_secret", 447, [3]uintptr{bad}},
+		{"landlock_create_ruleset", 444, [3]uintptr{0, 0, 1}}, // of which answers a version
+		{"landlock_add_rule", 445, [3]uintptr{bad}},
+		{"landlock_restrict_self", 446, [3]uintptr{bad}},
 		{"fanotify_init", 300, [3]uintptr{bad, 0}},
 		{"setuid 0", syscall.SYS_SETUID, [3]uintptr{0}},
 		{"setgid 0", syscall.SYS_SETGID, [3]uintptr{0}},
