@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -26,6 +27,13 @@ import (
 const inNamespace = "GLEANER_SCENARIO_NAMESPACE"
 
 func TestMain(m *testing.M) {
+	// Whoever runs the tests in the background has a shell ignore these signals, and so would
+	// all that a story starts, also what is ended by one of them.
+	for _, ignored := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if signal.Ignored(ignored) {
+			signal.Notify(make(chan os.Signal, 1), ignored)
+		}
+	}
 	if os.Geteuid() == 0 && os.Getenv(inNamespace) == "" {
 		os.Exit(runInNamespace())
 	}
