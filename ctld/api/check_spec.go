@@ -95,9 +95,6 @@ func checkTexts(job *pb.JobSpec) error {
 	if _, err := spec.ParseMailUsers(job.GetMailUser()); job.GetMailUser() != "" && err != nil {
 		return invalid("Invalid --mail-user specification: %v", err)
 	}
-	if strings.Contains(job.GetName(), "/") {
-		return invalid("the job name %.64q holds a '/', so it cannot be used in a file name (%%x): leave it out", job.GetName())
-	}
 	if len(job.GetExportOption()) > spec.MaxEnvironmentBytes || strings.ContainsRune(job.GetExportOption(), 0) {
 		return invalid("--export is longer than %d bytes, or holds a zero byte", spec.MaxEnvironmentBytes)
 	}
