@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -169,10 +169,10 @@ func checkCounts(job *pb.JobSpec) error {
 		return invalid("Node count specification invalid: at least %d and at most %d nodes", job.GetMinNodes(), job.GetMaxNodes())
 	case job.GetTasks() > maxTasks || job.GetTasksPerNode() > maxTasks:
 		return invalid("More processors requested than permitted: more than %d tasks", maxTasks)
-	case job.GetCpusPerTask() > state.MaxCPUsPerNode:
-		return invalid("More processors requested than permitted: %d CPUs for one task, at most %d", job.GetCpusPerTask(), state.MaxCPUsPerNode)
-	case job.GetCpusPerGpu() > state.MaxCPUsPerNode:
-		return invalid("More processors requested than permitted: %d CPUs for one GPU, at most %d", job.GetCpusPerGpu(), state.MaxCPUsPerNode)
+	case job.GetCpusPerTask() > bounds.MaxCPUsPerNode:
+		return invalid("More processors requested than permitted: %d CPUs for one task, at most %d", job.GetCpusPerTask(), bounds.MaxCPUsPerNode)
+	case job.GetCpusPerGpu() > bounds.MaxCPUsPerNode:
+		return invalid("More processors requested than permitted: %d CPUs for one GPU, at most %d", job.GetCpusPerGpu(), bounds.MaxCPUsPerNode)
 	case job.GetTasksPerGpu() > maxTasks:
 		return invalid("More processors requested than permitted: more than %d tasks", maxTasks)
 	case job.GetSwitches() > spec.MaxHostListNames:

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"crypto/sha256"
@@ -9,8 +9,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// ImagePolicy says which container images jobs may have. See pb.ImageRules.
-type ImagePolicy struct {
+// Images says which container images jobs may have. See pb.ImageRules.
+type Images struct {
 	Allow  []string       `cbor:"1,keyasint,omitempty"`
 	Deny   []string       `cbor:"2,keyasint,omitempty"`
 	Barred []string       `cbor:"3,keyasint,omitempty"`
@@ -59,16 +59,16 @@ func (s *SignedImages) message() *pb.SignedImages {
 	return message
 }
 
-func imagePolicyOf(rules *pb.ImageRules) ImagePolicy {
-	p := ImagePolicy{Allow: rules.GetAllow(), Deny: rules.GetDeny(), Barred: rules.GetBarred(), Root: rules.GetTrustedRoot()}
+func imagesFromMessage(rules *pb.ImageRules) Images {
+	p := Images{Allow: rules.GetAllow(), Deny: rules.GetDeny(), Barred: rules.GetBarred(), Root: rules.GetTrustedRoot()}
 	for _, signed := range rules.GetSigned() {
 		p.Signed = append(p.Signed, signedImagesOf(signed))
 	}
 	return p
 }
 
-// message is nil if nothing is said. A trusted root alone is for the rules of owners.
-func (p *ImagePolicy) message() *pb.ImageRules {
+// Message is nil if nothing is said. A trusted root alone is for the rules of owners.
+func (p *Images) Message() *pb.ImageRules {
 	if len(p.Allow)+len(p.Deny)+len(p.Barred)+len(p.Signed)+len(p.Root) == 0 {
 		return nil
 	}
@@ -79,41 +79,16 @@ func (p *ImagePolicy) message() *pb.ImageRules {
 	return rules
 }
 
-// ownersImages is what the terms of a node say of the images of guests; nil = nothing.
-func ownersImages(rules *pb.ImageRules) *ImagePolicy {
-	p := imagePolicyOf(rules)
-	if p.message() == nil {
+// OwnersImages is what the terms of a node say of the images of guests; nil = nothing.
+func OwnersImages(rules *pb.ImageRules) *Images {
+	p := imagesFromMessage(rules)
+	if p.Message() == nil {
 		return nil
 	}
 	return &p
 }
 
-// ImageRules are what terms say of the images of guests; nil = nothing.
-func (l *Lending) ImageRules() *pb.ImageRules {
-	if l == nil || l.Images == nil {
-		return nil
-	}
-	return l.Images.message()
-}
-
-// imageRulesOn are those of a node's owner, as far as a job is a guest there with an image.
-func (t *tables) imageRulesOn(job *Job, node string) *pb.ImageRules {
-	n, known := t.nodes.Get(node)
-	if !known || job.Spec.Container == nil || t.OwnersJob(job, node) {
-		return nil
-	}
-	return n.Lending.ImageRules()
-}
-
-// image is the container image of a job; "" = it has the node's own root.
-func (j *Job) image() string {
-	if j.Spec.Container == nil {
-		return ""
-	}
-	return j.Spec.Container.Image
-}
-
-func (p *ImagePolicy) settings() []setting {
+func (p *Images) settings() []setting {
 	var signed []string
 	for i := range p.Signed {
 		signed = append(signed, p.Signed[i].text())
@@ -152,16 +127,4 @@ func keyEnd(keys []string) string {
 	text, _, _ := strings.Cut(strings.TrimSpace(keys[len(keys)-1]), "\n-----END")
 	const shown = 12
 	return text[max(0, len(text)-shown):]
-}
-
-// checkImage refuses an image that the policy does not allow. Its node looks again, by the
-// policy of that moment, and at its signature.
-func (p *Policy) checkImage(asked *Spec) *Refusal {
-	if asked.Container == nil {
-		return nil
-	}
-	if problem := spec.ImageProblem(p.Images.message(), spec.SiteRules, asked.Container.Image); problem != "" {
-		return refuse(Denied, "--image: %s", problem)
-	}
-	return nil
 }

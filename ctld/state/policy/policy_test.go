@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"math"
@@ -10,7 +10,6 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
-	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
 // sharesMessage says something of all that can be said of the order of jobs.
@@ -39,16 +38,16 @@ func sharesMessage() *pb.Policy {
 func TestPolicyGoesThereAndBack(t *testing.T) {
 	reset := sharesMessage()
 	reset.Priority.UsageResetPeriod = "YEARLY"
-	for name, message := range map[string]*pb.Policy{"default": PolicyMessage(DefaultPolicy()), "all": sharesMessage(), "with resets": reset} {
-		once, err := NormalizePolicy(PolicyFromMessage(message))
+	for name, message := range map[string]*pb.Policy{"default": Message(Default()), "all": sharesMessage(), "with resets": reset} {
+		once, err := Normalize(FromMessage(message))
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		again, err := NormalizePolicy(PolicyFromMessage(PolicyMessage(once)))
+		again, err := Normalize(FromMessage(Message(once)))
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if changes := DiffPolicy(once, again); len(changes) > 0 {
+		if changes := Diff(once, again); len(changes) > 0 {
 			t.Errorf("%s: %v", name, changes)
 		}
 		if d := cmp.Diff(once, again, cmpopts.IgnoreUnexported(Policy{}, Partition{}), cmpopts.EquateEmpty()); d != "" {
@@ -59,16 +58,16 @@ func TestPolicyGoesThereAndBack(t *testing.T) {
 
 // TestPolicyDifference: each setting has a line of its own.
 func TestPolicyDifference(t *testing.T) {
-	after, err := NormalizePolicy(PolicyFromMessage(sharesMessage()))
+	after, err := Normalize(FromMessage(sharesMessage()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := NormalizePolicy(PolicyFromMessage(&pb.Policy{Partitions: []*pb.Partition{{Name: "gpu", Nodes: "ALL", Up: true}, {Name: "main", Nodes: "ALL", Up: true}}}))
+	before, err := Normalize(FromMessage(&pb.Policy{Partitions: []*pb.Partition{{Name: "gpu", Nodes: "ALL", Up: true}, {Name: "main", Nodes: "ALL", Up: true}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := []string{}
-	for _, change := range DiffPolicy(before, after) {
+	for _, change := range Diff(before, after) {
 		got = append(got, change.Path+": "+change.Before+" -> "+change.After)
 	}
 	want := []string{
@@ -147,59 +146,8 @@ func TestPolicySharesRefused(t *testing.T) {
 	} {
 		message := sharesMessage()
 		change(message)
-		if _, err := NormalizePolicy(PolicyFromMessage(message)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Normalize(FromMessage(message)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-	}
-}
-
-// TestSnapshotHasThePolicy: what the scheduler is told of it.
-func TestSnapshotHasThePolicy(t *testing.T) {
-	s := New()
-	policy := PolicyFromMessage(sharesMessage())
-	for i := range policy.Partitions {
-		if name := policy.Partitions[i].QOS; name != "" {
-			applyCommand(t, s, ChangeAccounts{Changes: []AccountChange{{Action: AddRecord, Record: QOSRecord, QOS: name}}}, RequestID{}, 1)
-		}
-	}
-	for _, owner := range policy.Owners {
-		applyCommand(t, s, ChangeAccounts{Changes: []AccountChange{{Action: AddRecord, Record: AccountRecord, Account: strings.ToLower(owner.Account)}}}, RequestID{}, 1)
-	}
-	applyCommand(t, s, ApplyPolicy{Policy: *policy}, RequestID{}, 1)
-	for _, name := range []string{"n1", "n2", "n3"} {
-		applyCommand(t, s, RegisterFromMessage(&pb.Register{Node: name, Inventory: &pb.Inventory{BootId: "b",
-			Cpus: 4, MemoryBytes: 1 << 30, Devices: []*pb.Device{{Id: "g", Model: "a100", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 1}},
-		}}), RequestID{}, 1)
-	}
-	got := s.View().SchedSnapshot(1)
-	if d := cmp.Diff([]string{"billing", "cpu", "gres/gpu", "gres/gpu:a100", "license/abaqus", "license/matlab", "mem", "node"}, got.TRES); d != "" {
-		t.Fatal(d)
-	}
-	wantPriority := sched.PriorityPolicy{
-		WeightAge: 1000, WeightAssociation: 1, WeightFairShare: 10000, WeightJobSize: 2, WeightPartition: 3, WeightQOS: 4,
-		WeightTRES: []uint32{0, 7, 8, 0, 0, 9, 0, 0}, MaxAgeS: 14 * 86400, FavorSmall: true, SmallRelativeToTime: true, MaxTRES: true,
-	}
-	if d := cmp.Diff(wantPriority, got.Priority); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff(sched.PreemptionPolicy{Type: sched.PreemptByQOS, Mode: sched.PreemptRequeue, ExemptTimeS: 60}, got.Preemption); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]sched.License{{Name: "abaqus", Total: 2}, {Name: "matlab", Total: 3}}, got.Licenses); d != "" {
-		t.Error(d)
-	}
-	switches := []place.Switch{{Name: "s1", Nodes: []place.NodeIndex{0, 1}}, {Name: "s2", Nodes: []place.NodeIndex{2}}, {Name: "top", Level: 1, Nodes: []place.NodeIndex{0, 1, 2}}}
-	if d := cmp.Diff(switches, got.Switches, cmpopts.IgnoreUnexported(place.Switch{})); d != "" {
-		t.Error(d)
-	}
-	gpu, main := got.Partitions[0], got.Partitions[1]
-	if gpu.PriorityJobFactor != 5 || gpu.Preempt != sched.PreemptCancel || gpu.GraceTimeS != 60 || gpu.QOS != 0 {
-		t.Errorf("partition gpu: %+v", gpu)
-	}
-	if d := cmp.Diff([]int64{0, 1e6, 0, 4.5e6, 0, 0, 250_000, 0}, gpu.BillingWeights); d != "" {
-		t.Error(d)
-	}
-	if main.PriorityJobFactor != 1 || main.BillingWeights != nil || main.QOS != -1 {
-		t.Errorf("partition main: %+v", main)
 	}
 }

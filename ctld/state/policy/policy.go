@@ -1,12 +1,22 @@
-package state
+package policy
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
+
+// Position is where a partition is in the policy; -1 if it is not.
+func (p *Policy) Position(partition string) int {
+	at, found := p.IndexOf(partition)
+	if !found {
+		return -1
+	}
+	return at
+}
 
 // Policy is the replicated configuration: what cluster.toml holds. A stored
 // Policy is normalised and never changed.
@@ -24,16 +34,16 @@ type Policy struct {
 	// MarginS.
 	LeaseMarginS uint32 `cbor:"9,keyasint,omitempty"`
 
-	Priority   PriorityPolicy   `cbor:"10,keyasint,omitzero"`
-	Preempt    PreemptPolicy    `cbor:"11,keyasint,omitzero"`
-	Licenses   []License        `cbor:"12,keyasint,omitempty"` // ascending by name
-	Switches   []Switch         `cbor:"13,keyasint,omitempty"` // ascending by name
-	Accounting AccountingPolicy `cbor:"14,keyasint,omitzero"`
+	Priority   Priority   `cbor:"10,keyasint,omitzero"`
+	Preempt    Preempt    `cbor:"11,keyasint,omitzero"`
+	Licenses   []License  `cbor:"12,keyasint,omitempty"` // ascending by name
+	Switches   []Switch   `cbor:"13,keyasint,omitempty"` // ascending by name
+	Accounting Accounting `cbor:"14,keyasint,omitzero"`
 	// RequeueExit and RequeueExitHold are exit statuses of batch scripts after
 	// which a job waits again, in the second case held in the state SPECIAL_EXIT
 	// (slurm.conf(5)).
-	RequeueExit     []TaskRange `cbor:"20,keyasint,omitempty"`
-	RequeueExitHold []TaskRange `cbor:"21,keyasint,omitempty"`
+	RequeueExit     []ranges.Range `cbor:"20,keyasint,omitempty"`
+	RequeueExitHold []ranges.Range `cbor:"21,keyasint,omitempty"`
 	// ImageWait is for how many seconds the node of a job's newest image may be
 	// away before the job resumes from an older one; 0 = DefaultImageWaitS. See
 	// ImageWaitS.
@@ -52,23 +62,23 @@ type Policy struct {
 	// DefaultMemory is that of partitions without one: see DefaultMemoryOf.
 	DefaultMemory DefaultMemory `cbor:"25,keyasint,omitzero"`
 	// What one user may have and request; zeros are defaults: see
-	// policy_bounds.go.
+	// requests.go.
 	MaxSubmitJobsPerUser uint32    `cbor:"26,keyasint,omitempty"`
 	Rate                 RateLimit `cbor:"27,keyasint,omitzero"`
 
 	Owners    []NodeOwner `cbor:"28,keyasint,omitempty"`  // ascending by account
 	Borrowers []Borrower  `cbor:"420,keyasint,omitempty"` // ascending by account
 
-	Scheduler SchedulerPolicy `cbor:"480,keyasint,omitzero"`
+	Scheduler Scheduler `cbor:"480,keyasint,omitzero"`
 
-	Images ImagePolicy `cbor:"200,keyasint,omitzero"` // which container images jobs may have
+	Images Images `cbor:"200,keyasint,omitzero"` // which container images jobs may have
 	// Mail says how mail about jobs is sent; nil = none is.
 	// GangRange are the addresses of networks between the nodes of a job.
 	GangRange GangRange `cbor:"720,keyasint,omitzero"`
 	Mail      *Mail     `cbor:"680,keyasint,omitempty"`
-	Logins    []Login   `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
+	Logins    []Login   `cbor:"601,keyasint,omitempty"` // ascending by hosts: see login.go
 
-	topology []topologySwitch  // the switches with all nodes below each, leaves first
+	topology []TopologySwitch  // the switches with all nodes below each, leaves first
 	owners   map[string]string // of Owners: the account by node; nil = there are none
 	logins   map[string]*Login // of Logins: by host; nil = there are none
 	// mungeLogins are the networks of Logins.
@@ -125,8 +135,8 @@ const LeaseRunOn = "run-on"
 // node's lease, and may be started elsewhere after that.
 const LeaseFence = "fence"
 
-// DefaultPolicy is what a new cluster starts with.
-func DefaultPolicy() *Policy {
+// Default is what a new cluster starts with.
+func Default() *Policy {
 	return &Policy{
 		ClusterName: "gleaner",
 		Partitions: []Partition{{
@@ -150,21 +160,22 @@ const allNodes = "ALL"
 
 // Partition finds a partition by its name.
 func (p *Policy) Partition(name string) (*Partition, bool) {
-	at, found := p.find(name)
+	at, found := p.IndexOf(name)
 	if !found {
 		return nil, false
 	}
 	return &p.Partitions[at], true
 }
 
-func (p *Policy) find(name string) (int, bool) {
+// IndexOf is the place of a partition in Partitions, or where it would be.
+func (p *Policy) IndexOf(name string) (int, bool) {
 	return slices.BinarySearchFunc(p.Partitions, name, func(partition Partition, name string) int {
 		return cmp.Compare(partition.Name, name)
 	})
 }
 
-// partitionNames names some of the partitions.
-func (p *Policy) partitionNames() string {
+// PartitionNames names some of the partitions.
+func (p *Policy) PartitionNames() string {
 	const few = 12
 	if p.Hides("partitions") {
 		return "Ask an administrator which partitions there are"
@@ -183,9 +194,9 @@ func (p *Policy) partitionNames() string {
 	return "Partitions are: " + strings.Join(names, ", ")
 }
 
-// defaultPartition is the partition of jobs that name none; nil when there is
+// DefaultPartition is the partition of jobs that name none; nil when there is
 // none.
-func (p *Policy) defaultPartition() *Partition {
+func (p *Policy) DefaultPartition() *Partition {
 	for i := range p.Partitions {
 		if p.Partitions[i].Default {
 			return &p.Partitions[i]

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -11,10 +11,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// DiffPolicy lists what differs between two normalised policies, by the names
+// Diff lists what differs between two normalised policies, by the names
 // of cluster.toml: the cluster's settings first, then the order of jobs,
 // licenses, owners, switches, and the partitions by name.
-func DiffPolicy(before, after *Policy) []*pb.PolicyChange {
+func Diff(before, after *Policy) []*pb.PolicyChange {
 	changes := diffSettings(nil, "", policySettings(before), policySettings(after))
 	changes = diffShares(changes, before, after)
 	var names []string

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -46,7 +46,7 @@ func (p *Policy) Settings() []*pb.ConfigEntry {
 		{"PreemptExemptTime", clockOf(p.Preempt.ExemptTimeS)},
 		{"PreemptMode", strings.ToUpper(preemptModeWord(cmp.Or(p.Preempt.Mode, sched.PreemptOff)))},
 		{"PreemptType", []string{"preempt/none", "preempt/partition_prio", "preempt/qos"}[min(p.Preempt.Type, sched.PreemptByQOS)]},
-		{"PriorityDecayHalfLife", clockOf(q.halfLifeS())},
+		{"PriorityDecayHalfLife", clockOf(q.HalfLifeS())},
 		{"PriorityFavorSmall", map[bool]string{true: "Yes", false: "No"}[q.FavorSmall]},
 		{"PriorityFlags", strings.Join(flags, ",")},
 		{"PriorityMaxAge", clockOf(q.maxAgeS())},

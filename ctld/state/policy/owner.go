@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -6,9 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
+
+// RootAccount is the name of the account above all others.
+const RootAccount = "root"
+
+// IsOwner reports whether nodes belong to an account.
+func (p *Policy) IsOwner(account string) bool {
+	_, found := slices.BinarySearchFunc(p.Owners, account, func(o NodeOwner, account string) int { return cmp.Compare(o.Account, account) })
+	return found
+}
 
 // NodeOwner is an account with the nodes that belong to it. Jobs of that account and of
 // those below it are the owner's jobs; all other jobs on these nodes are guests.
@@ -34,8 +44,8 @@ func (p *Policy) OwnedNodes(account string) []string {
 
 // normalizeOwners checks that a node has one owner at most.
 func (p *Policy) normalizeOwners() error {
-	if len(p.Owners) > MaxOwners {
-		return fmt.Errorf("%d owners are too many: at most %d", len(p.Owners), MaxOwners)
+	if len(p.Owners) > bounds.MaxOwners {
+		return fmt.Errorf("%d owners are too many: at most %d", len(p.Owners), bounds.MaxOwners)
 	}
 	p.Owners = slices.Clone(p.Owners)
 	for i := range p.Owners {
@@ -46,8 +56,8 @@ func (p *Policy) normalizeOwners() error {
 	for i := range p.Owners {
 		owner := &p.Owners[i]
 		switch {
-		case !validName(owner.Account):
-			return fmt.Errorf("owner: account name %s: use letters, digits and -_. only", quoted(owner.Account))
+		case !bounds.ValidName(owner.Account):
+			return fmt.Errorf("owner: account name %s: use letters, digits and -_. only", bounds.Quoted(owner.Account))
 		case owner.Account == RootAccount:
 			return fmt.Errorf("owner root: all accounts are below it, so nobody would be a guest: name another account, or leave the nodes to the site")
 		case i > 0 && p.Owners[i-1].Account == owner.Account:
@@ -68,15 +78,15 @@ func (p *Policy) takeOwner(owner *NodeOwner) error {
 		return fmt.Errorf("owner %s: nodes: %w", owner.Account, err)
 	case len(names) == 0 || strings.EqualFold(owner.Nodes, allNodes):
 		return fmt.Errorf("owner %s: name the nodes in a host list such as n[1-4]", owner.Account)
-	case len(p.owners)+len(names) > MaxNodesPerCommand:
-		return fmt.Errorf("the owners have more than %d nodes: name fewer", MaxNodesPerCommand)
+	case len(p.owners)+len(names) > bounds.MaxNodesPerCommand:
+		return fmt.Errorf("the owners have more than %d nodes: name fewer", bounds.MaxNodesPerCommand)
 	}
 	if p.owners == nil {
 		p.owners = make(map[string]string, len(names))
 	}
 	for _, name := range names {
 		if !spec.ValidHostName(name) {
-			return fmt.Errorf("owner %s: node name %q is not a host name", owner.Account, clip(name, MaxNameBytes))
+			return fmt.Errorf("owner %s: node name %q is not a host name", owner.Account, bounds.Clip(name, bounds.MaxNameBytes))
 		}
 		if other := p.owners[name]; other != "" && other != owner.Account {
 			return fmt.Errorf("node %s has two owners, %s and %s: leave it with one of them", name, other, owner.Account)
@@ -85,27 +95,6 @@ func (p *Policy) takeOwner(owner *NodeOwner) error {
 	}
 	owner.Nodes = spec.FormatHostList(names)
 	return nil
-}
-
-// unknownOwner refuses a policy that gives nodes to an account that does not exist, or
-// bounds one.
-func (a *accounting) unknownOwner(policy *Policy) *Refusal {
-	for i := range policy.Owners {
-		if name := policy.Owners[i].Account; !a.hasAccount(name) {
-			return refuse(Invalid, "owner %s: the account does not exist: add it first with gacctmgr add account %s", name, name)
-		}
-	}
-	for i := range policy.Borrowers {
-		if name := policy.Borrowers[i].Account; !a.hasAccount(name) {
-			return refuse(Invalid, "borrower %s: the account does not exist: add it first with gacctmgr add account %s", name, name)
-		}
-	}
-	return nil
-}
-
-func (a *accounting) hasAccount(name string) bool {
-	_, known := a.Account(name)
-	return known
 }
 
 // OwnerEntries are the owners as "gcontrol show config" lists them.

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"net/netip"
@@ -17,15 +17,15 @@ func TestLoginsAreChecked(t *testing.T) {
 		"hosts":             {{Hosts: "a[1-"}},
 		"name the hosts in": {{Hosts: ""}},
 	} {
-		policy := DefaultPolicy()
+		policy := Default()
 		policy.Logins = logins
-		if _, err := NormalizePolicy(policy); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := Normalize(policy); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v: %v, want %q", logins, err, why)
 		}
 	}
-	policy := DefaultPolicy()
+	policy := Default()
 	policy.Logins = []Login{{Hosts: "login[2,1]", Users: []string{"bob", "ann", "ann"}, Privileged: []string{"root", "op"}}, {Hosts: "gpu1", MinUID: 1, MaxUID: 4294967295}}
-	normal, err := NormalizePolicy(policy)
+	normal, err := Normalize(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,20 +68,20 @@ func TestMungeNetworks(t *testing.T) {
 		`"" is no network`: {munge("")}, `"::ffff:10.0.0.1" is no network`: {munge("::ffff:10.0.0.1")}, "too many": {munge(make([]string, maxMungeNets+1)...)},
 		"munge:10.0.0.1/32: min_uid": {{Munge: []string{"10.0.0.1"}, MinUID: 9, MaxUID: 8}},
 	} {
-		policy := DefaultPolicy()
+		policy := Default()
 		policy.Logins = logins
-		if _, err := NormalizePolicy(policy); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := Normalize(policy); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v: %v, want %q", logins, err, why)
 		}
 	}
-	policy := DefaultPolicy()
+	policy := Default()
 	policy.Logins = []Login{{Hosts: "login1"}, {Munge: []string{"10.1.9.9/16", "10.1.0.0/16", "10.2.0.1"}, MinUID: 2000}, munge("fd00::/8")}
-	normal, err := NormalizePolicy(policy)
+	normal, err := Normalize(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := PolicyMessage(normal)
-	again, err := NormalizePolicy(PolicyFromMessage(message))
+	message := Message(normal)
+	again, err := Normalize(FromMessage(message))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -123,18 +124,18 @@ func (l *Login) normalize() error {
 	}
 	l.MinUID, l.MaxUID = cmp.Or(l.MinUID, defaultMinUID), cmp.Or(l.MaxUID, defaultMaxUID)
 	if l.MinUID > l.MaxUID {
-		return fmt.Errorf(loginHostsWords+"%s: min_uid = %d is above max_uid = %d", clip(l.name(), MaxNameBytes), l.MinUID, l.MaxUID)
+		return fmt.Errorf(loginHostsWords+"%s: min_uid = %d is above max_uid = %d", bounds.Clip(l.name(), bounds.MaxNameBytes), l.MinUID, l.MaxUID)
 	}
 	for _, list := range []*[]string{&l.Users, &l.Privileged} {
 		*list = slices.Clone(*list)
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 		if len(*list) > MaxLoginUsers {
-			return fmt.Errorf(loginHostsWords+"%s: %d users are too many: at most %d; or give a range of numbers", clip(l.name(), MaxNameBytes), len(*list), MaxLoginUsers)
+			return fmt.Errorf(loginHostsWords+"%s: %d users are too many: at most %d; or give a range of numbers", bounds.Clip(l.name(), bounds.MaxNameBytes), len(*list), MaxLoginUsers)
 		}
 		for _, name := range *list {
-			if name == "" || len(name) > MaxNameBytes || strings.ContainsAny(name, ":,\n\x00") {
-				return fmt.Errorf(loginHostsWords+"%s: %q is no login name", clip(l.name(), MaxNameBytes), clip(name, MaxNameBytes))
+			if name == "" || len(name) > bounds.MaxNameBytes || strings.ContainsAny(name, ":,\n\x00") {
+				return fmt.Errorf(loginHostsWords+"%s: %q is no login name", bounds.Clip(l.name(), bounds.MaxNameBytes), bounds.Clip(name, bounds.MaxNameBytes))
 			}
 		}
 	}
@@ -155,7 +156,7 @@ func (l *Login) normalizeHosts() error {
 
 func (l *Login) normalizeMunge() error {
 	if l.Hosts != "" {
-		return fmt.Errorf(loginHostsWords+"hosts = %q and munge are two ways in: give each a [[login]] of its own", clip(l.Hosts, MaxNameBytes))
+		return fmt.Errorf(loginHostsWords+"hosts = %q and munge are two ways in: give each a [[login]] of its own", bounds.Clip(l.Hosts, bounds.MaxNameBytes))
 	}
 	if len(l.Munge) > maxMungeNets {
 		return fmt.Errorf(loginHostsWords+"%d networks are too many: at most %d", len(l.Munge), maxMungeNets)
@@ -167,7 +168,7 @@ func (l *Login) normalizeMunge() error {
 			network, err = netip.PrefixFrom(one, one.BitLen()), nil
 		}
 		if err != nil || network.Addr().Is4In6() {
-			return fmt.Errorf(loginHostsWords+"munge: %q is no network: give an address and how many of its bits count, as in 10.1.0.0/16", clip(text, MaxNameBytes))
+			return fmt.Errorf(loginHostsWords+"munge: %q is no network: give an address and how many of its bits count, as in 10.1.0.0/16", bounds.Clip(text, bounds.MaxNameBytes))
 		}
 		networks = append(networks, network.Masked())
 	}
@@ -215,7 +216,7 @@ func (p *Policy) takeLogin(l *Login) error {
 	}
 	for _, name := range names {
 		if p.logins[name] != nil {
-			return fmt.Errorf(loginHostsWords+"host %s is named twice: leave it in one [[login]]", clip(name, MaxNameBytes))
+			return fmt.Errorf(loginHostsWords+"host %s is named twice: leave it in one [[login]]", bounds.Clip(name, bounds.MaxNameBytes))
 		}
 		p.logins[name] = l
 	}

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -6,9 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
+
+// PartitionWith names the first partition that meets a condition; "" if none
+// does.
+func (p *Policy) PartitionWith(is func(*Partition) bool) string {
+	for i := range p.Partitions {
+		if is(&p.Partitions[i]) {
+			return p.Partitions[i].Name
+		}
+	}
+	return ""
+}
 
 // ExclusiveKind says who may share a partition's nodes.
 type ExclusiveKind uint8
@@ -40,16 +52,16 @@ func (p *Policy) normalizePartitionShares(q *Partition) error {
 	switch {
 	case q.PriorityJobFactor > MaxPriorityJobFactor:
 		return fmt.Errorf("priority_job_factor %d is too high: at most %d", q.PriorityJobFactor, MaxPriorityJobFactor)
-	case checkPreemptMode(q.PreemptMode) != nil:
-		return fmt.Errorf("preempt_mode: %w", checkPreemptMode(q.PreemptMode))
+	case CheckPreemptMode(q.PreemptMode) != nil:
+		return fmt.Errorf("preempt_mode: %w", CheckPreemptMode(q.PreemptMode))
 	case q.Exclusive > ExclusiveUser:
 		return fmt.Errorf("exclusive: use node or user, or leave it out for nodes that jobs share")
-	case len(q.AllowAccounts)+len(q.AllowQOS) > MaxListEntries:
-		return fmt.Errorf("%d allowed accounts and QOS are too many: at most %d", len(q.AllowAccounts)+len(q.AllowQOS), MaxListEntries)
+	case len(q.AllowAccounts)+len(q.AllowQOS) > bounds.MaxListEntries:
+		return fmt.Errorf("%d allowed accounts and QOS are too many: at most %d", len(q.AllowAccounts)+len(q.AllowQOS), bounds.MaxListEntries)
 	}
 	for _, name := range slices.Concat([]string{cmp.Or(q.QOS, "none")}, q.AllowAccounts, q.AllowQOS) {
-		if !validName(name) {
-			return fmt.Errorf("account or QOS name %q: use letters, digits and -_. only", clip(name, MaxNameBytes))
+		if !bounds.ValidName(name) {
+			return fmt.Errorf("account or QOS name %q: use letters, digits and -_. only", bounds.Clip(name, bounds.MaxNameBytes))
 		}
 	}
 	return nil
@@ -68,7 +80,7 @@ func sortedNames(names []string) []string {
 func (p *Partition) readShares(message *pb.Partition) {
 	p.PriorityJobFactor = message.GetPriorityJobFactor()
 	p.QOS, p.AllowAccounts, p.AllowQOS = message.GetQos(), message.GetAllowAccounts(), message.GetAllowQos()
-	p.PreemptMode = PreemptMode(numberOf(preemptModeWords, message.GetPreemptMode()))
+	p.PreemptMode = PreemptModeFrom(message.GetPreemptMode())
 	p.GraceTimeS, p.BfCheckpoint, p.NestedContainers = message.GetGraceTimeS(), message.GetBfCheckpoint(), message.GetNestedContainers()
 	p.Exclusive = ExclusiveKind(numberOf(exclusiveWords, message.GetExclusive()))
 	for name, weight := range message.GetTresBillingWeights() {

@@ -1,4 +1,7 @@
-package state
+package bounds
+
+// NoLimit is the amount that bounds nothing.
+const NoLimit = 1<<64 - 1
 
 // Limits. Every list a command carries and every table that only grows has
 // one, because a log entry is input like any other.

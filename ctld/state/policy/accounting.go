@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -8,9 +8,17 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// AccountingPolicy says what is enforced (slurm.conf(5),
+// EnforcesAssociations: each of the other settings needs it, as in Slurm.
+func (p *Accounting) EnforcesAssociations() bool {
+	return p.EnforceAssociations || p.EnforceLimits || p.EnforceQOS || p.Safe
+}
+
+// EnforcesLimits reports whether limits are enforced.
+func (p *Accounting) EnforcesLimits() bool { return p.EnforceLimits || p.Safe }
+
+// Accounting says what is enforced (slurm.conf(5),
 // AccountingStorageEnforce).
-type AccountingPolicy struct {
+type Accounting struct {
 	EnforceAssociations bool `cbor:"1,keyasint,omitempty"`
 	EnforceLimits       bool `cbor:"2,keyasint,omitempty"`
 	EnforceQOS          bool `cbor:"3,keyasint,omitempty"`
@@ -18,7 +26,7 @@ type AccountingPolicy struct {
 }
 
 // words are those of accounting.enforce.
-func (a AccountingPolicy) words() string {
+func (a Accounting) words() string {
 	var words []string
 	for _, word := range []struct {
 		is   bool
@@ -32,7 +40,7 @@ func (a AccountingPolicy) words() string {
 }
 
 // normalize adds the settings that others need (slurm.conf(5)).
-func (a *AccountingPolicy) normalize() {
+func (a *Accounting) normalize() {
 	a.EnforceLimits = a.EnforceLimits || a.Safe
 	a.EnforceAssociations = a.EnforceAssociations || a.EnforceLimits || a.EnforceQOS
 }

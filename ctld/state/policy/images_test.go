@@ -1,9 +1,10 @@
-package state
+package policy
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -21,17 +22,17 @@ func TestImagePolicy(t *testing.T) {
 			}},
 		},
 	}
-	policy := imagePolicyOf(rules)
-	if back := policy.message(); !proto.Equal(back, rules) {
+	policy := imagesFromMessage(rules)
+	if back := policy.Message(); !proto.Equal(back, rules) {
 		t.Errorf("%v, want %v", back, rules)
 	}
-	text, err := encoding.Marshal(policy)
+	text, err := cbor.Marshal(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var read ImagePolicy
-	if err := decoding.Unmarshal(text, &read); err != nil || !proto.Equal(read.message(), rules) {
-		t.Errorf("as the log has it: %v, %v", read.message(), err)
+	var read Images
+	if err := cbor.Unmarshal(text, &read); err != nil || !proto.Equal(read.Message(), rules) {
+		t.Errorf("as the log has it: %v, %v", read.Message(), err)
 	}
 	for key, want := range map[string]string{
 		"signed": "lab.example/a (1 keys, the last ends in KoZIzj0CAQYI); lab.example/b (1 keys, the last ends in KoZIzj0CAQYI, " +
@@ -48,7 +49,7 @@ func TestImagePolicy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", key, found, want)
 		}
 	}
-	if only := (&ImagePolicy{Root: []byte("{}")}).message(); only == nil {
+	if only := (&Images{Root: []byte("{}")}).Message(); only == nil {
 		t.Error("a root alone, which owners need, is lost")
 	}
 }

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// SchedulerPolicy says which jobs may start before others that wait. The zero
-// SchedulerPolicy is the default. A number that is Unlimited stands for all.
-type SchedulerPolicy struct {
-	Type          uint8  `cbor:"1,keyasint,omitempty"` // position in schedulerTypes
+// Scheduler says which jobs may start before others that wait. The zero
+// Scheduler is the default. A number that is Unlimited stands for all.
+type Scheduler struct {
+	Type          uint8  `cbor:"1,keyasint,omitempty"` // Position in schedulerTypes
 	PartJobs      uint32 `cbor:"2,keyasint,omitempty"` // see sched.BackfillPolicy; 0 = DefaultPartJobs
 	MaxJobs       uint32 `cbor:"3,keyasint,omitempty"` // 0 = DefaultPlannedJobs
 	ArrayTasks    uint32 `cbor:"4,keyasint,omitempty"` // 0 = DefaultPlannedTasks
@@ -21,7 +21,7 @@ type SchedulerPolicy struct {
 	// DefaultReplayRuns, DefaultReplayAgeS.
 	ReplayRuns uint32 `cbor:"580,keyasint,omitempty"`
 	ReplayAgeS uint32 `cbor:"581,keyasint,omitempty"`
-	Predict    uint8  `cbor:"582,keyasint,omitempty"` // position in predictions
+	Predict    uint8  `cbor:"582,keyasint,omitempty"` // Position in predictions
 	UserTop    bool   `cbor:"583,keyasint,omitempty"` // users too may order their own jobs: TopJobs
 }
 
@@ -44,9 +44,11 @@ const (
 // maxReplayRuns bounds the record: thirty megabytes.
 const maxReplayRuns = 500_000
 
-func (p *SchedulerPolicy) replayRuns() uint32 { return bounded(p.ReplayRuns, DefaultReplayRuns) }
+// KeptRuns is how many ended runs are kept for replays.
+func (p *Scheduler) KeptRuns() uint32 { return bounded(p.ReplayRuns, DefaultReplayRuns) }
 
-func (p *SchedulerPolicy) replayAgeS() uint32 { return cmp.Or(p.ReplayAgeS, DefaultReplayAgeS) }
+// KeptRunsAgeS is how old they get.
+func (p *Scheduler) KeptRunsAgeS() uint32 { return cmp.Or(p.ReplayAgeS, DefaultReplayAgeS) }
 
 // maxPlanned bounds the settings.
 const maxPlanned = 1_000_000
@@ -66,14 +68,15 @@ const (
 )
 
 // Predicts is by what run times are predicted; "" = they are not.
-func (p *SchedulerPolicy) Predicts() string {
-	if p.Predict == 0 || !p.backfills() {
+func (p *Scheduler) Predicts() string {
+	if p.Predict == 0 || !p.Backfills() {
 		return ""
 	}
 	return wordOf(predictions, p.Predict)
 }
 
-func (p *SchedulerPolicy) backfills() bool { return p.Type == 0 }
+// Backfills reports whether jobs may start before others that wait longer.
+func (p *Scheduler) Backfills() bool { return p.Type == 0 }
 
 // bounded is a setting in force, of which 0 is all.
 func bounded(setting, usual uint32) uint32 {
@@ -83,29 +86,29 @@ func bounded(setting, usual uint32) uint32 {
 	return cmp.Or(setting, usual)
 }
 
-// scheduled is the policy as the scheduler has it.
-func (p *SchedulerPolicy) scheduled() sched.BackfillPolicy {
+// Scheduled is the policy as the scheduler has it.
+func (p *Scheduler) Scheduled() sched.BackfillPolicy {
 	return sched.BackfillPolicy{
-		On: p.backfills(), PartJobs: bounded(p.PartJobs, DefaultPartJobs), MaxJobs: bounded(p.MaxJobs, DefaultPlannedJobs),
+		On: p.Backfills(), PartJobs: bounded(p.PartJobs, DefaultPartJobs), MaxJobs: bounded(p.MaxJobs, DefaultPlannedJobs),
 		ArrayTasks: bounded(p.ArrayTasks, DefaultPlannedTasks), ShortestFirst: p.ShortestFirst, FirstByLimits: p.Predicts() != "",
 	}
 }
 
-func (p *SchedulerPolicy) word() string { return wordOf(schedulerTypes, p.Type) }
+func (p *Scheduler) word() string { return wordOf(schedulerTypes, p.Type) }
 
-// message is the policy with all numbers.
-func (p *SchedulerPolicy) message() *pb.SchedulerPolicy {
-	in := p.scheduled()
+// Message is the policy with all numbers.
+func (p *Scheduler) message() *pb.SchedulerPolicy {
+	in := p.Scheduled()
 	return &pb.SchedulerPolicy{
 		Type: p.word(), BfJobPartCountReserve: in.PartJobs, BfMaxJobTest: in.MaxJobs, BfMaxJobArrayResv: in.ArrayTasks, BfShortestFirst: in.ShortestFirst,
-		ReplayRuns: p.replayRuns(), ReplayAgeS: p.replayAgeS(), Predict: wordOf(predictions, p.Predict), EnableUserTop: p.UserTop,
+		ReplayRuns: p.KeptRuns(), ReplayAgeS: p.KeptRunsAgeS(), Predict: wordOf(predictions, p.Predict), EnableUserTop: p.UserTop,
 	}
 }
 
 // SchedulerFromMessage reads a message; none is the default.
-func SchedulerFromMessage(m *pb.SchedulerPolicy) SchedulerPolicy {
+func SchedulerFromMessage(m *pb.SchedulerPolicy) Scheduler {
 	if m == nil {
-		return SchedulerPolicy{}
+		return Scheduler{}
 	}
 	stored := func(number, usual uint32) uint32 {
 		switch number {
@@ -120,7 +123,7 @@ func SchedulerFromMessage(m *pb.SchedulerPolicy) SchedulerPolicy {
 	if ageS == DefaultReplayAgeS {
 		ageS = 0
 	}
-	return SchedulerPolicy{
+	return Scheduler{
 		ReplayAgeS: ageS, UserTop: m.GetEnableUserTop(),
 		Type:     numberOf(schedulerTypes, m.GetType()),
 		PartJobs: stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
@@ -129,14 +132,14 @@ func SchedulerFromMessage(m *pb.SchedulerPolicy) SchedulerPolicy {
 	}
 }
 
-func (p *SchedulerPolicy) normalize() error {
+func (p *Scheduler) normalize() error {
 	if int(p.Type) >= len(schedulerTypes) {
 		return fmt.Errorf("scheduler.type: use builtin or backfill")
 	}
 	if int(p.Predict) >= len(predictions) {
 		return fmt.Errorf("scheduler.predict: use %s", strings.Join(predictions, ", "))
 	}
-	if p.Predict != 0 && p.replayRuns() == 0 {
+	if p.Predict != 0 && p.KeptRuns() == 0 {
 		return fmt.Errorf("scheduler.predict: run times are predicted from the runs that are remembered, which are none with replay_runs = 0: remember some, or predict none")
 	}
 	for _, number := range []struct {
@@ -156,27 +159,27 @@ func (p *SchedulerPolicy) normalize() error {
 	return nil
 }
 
-func (p *SchedulerPolicy) settings() []setting {
-	in := p.scheduled()
+func (p *Scheduler) settings() []setting {
+	in := p.Scheduled()
 	return []setting{
 		{"type", p.word()},
 		{"bf_job_part_count_reserve", fmt.Sprint(in.PartJobs)},
 		{"bf_max_job_test", fmt.Sprint(in.MaxJobs)},
 		{"bf_max_job_array_resv", fmt.Sprint(in.ArrayTasks)},
 		{"bf_shortest_first", fmt.Sprint(in.ShortestFirst)},
-		{"replay_runs", fmt.Sprint(p.replayRuns())},
-		{"replay_age", clockOf(p.replayAgeS())},
+		{"replay_runs", fmt.Sprint(p.KeptRuns())},
+		{"replay_age", clockOf(p.KeptRunsAgeS())},
 		{"predict", wordOf(predictions, p.Predict)},
 		{"enable_user_top", fmt.Sprint(p.UserTop)},
 	}
 }
 
 // parameters are the settings as Slurm's SchedulerParameters.
-func (p *SchedulerPolicy) parameters() string {
+func (p *Scheduler) parameters() string {
 	var words []string
 	for _, s := range p.settings() {
 		switch {
-		case s.value == "false" || s.key != "enable_user_top" && (!strings.HasPrefix(s.key, "bf_") || !p.backfills()):
+		case s.value == "false" || s.key != "enable_user_top" && (!strings.HasPrefix(s.key, "bf_") || !p.Backfills()):
 		case s.value == "true":
 			words = append(words, s.key)
 		default:

@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 // of jobs that ask for none is other: without a policy it is Slurm's default,
 // all of the node.
 func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../contrib/cluster.toml")
+	text, err := os.ReadFile("../../../contrib/cluster.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 	if err := toml.Unmarshal(text, &documented); err != nil {
 		t.Fatal(err)
 	}
-	p := DefaultPolicy()
+	p := Default()
 	main, rate := p.Partitions[0], p.Rate.InForce()
 	if main.DefaultMemoryPerCPU != 0 {
 		t.Errorf("a new cluster gives jobs %d bytes per CPU: say so in contrib/cluster.toml", main.DefaultMemoryPerCPU)
@@ -46,19 +46,19 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"weight_age": int64(p.Priority.WeightAge), "weight_assoc": int64(p.Priority.WeightAssociation),
 			"weight_fair_share": int64(p.Priority.WeightFairShare), "weight_job_size": int64(p.Priority.WeightJobSize),
 			"weight_partition": int64(p.Priority.WeightPartition), "weight_qos": int64(p.Priority.WeightQOS),
-			"weight_tres": map[string]any{}, "max_age": clockOf(p.Priority.maxAgeS()), "decay_half_life": clockOf(p.Priority.halfLifeS()),
+			"weight_tres": map[string]any{}, "max_age": clockOf(p.Priority.maxAgeS()), "decay_half_life": clockOf(p.Priority.HalfLifeS()),
 			"favor_small": p.Priority.FavorSmall, "small_relative_to_time": p.Priority.SmallRelativeToTime, "max_tres": p.Priority.MaxTRES,
 			"usage_reset_period": p.Priority.UsageReset.String(),
 		},
 		"preempt": map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS), "guest_exempt_time": int64(p.Preempt.GuestExemptTimeS)},
 		"scheduler": map[string]any{
-			"type": p.Scheduler.word(), "bf_job_part_count_reserve": int64(p.Scheduler.scheduled().PartJobs), "bf_max_job_test": int64(p.Scheduler.scheduled().MaxJobs),
-			"bf_max_job_array_resv": int64(p.Scheduler.scheduled().ArrayTasks), "bf_shortest_first": p.Scheduler.ShortestFirst,
-			"replay_runs": int64(p.Scheduler.replayRuns()), "replay_age": "28-0", "predict": "none", "enable_user_top": p.Scheduler.UserTop,
+			"type": p.Scheduler.word(), "bf_job_part_count_reserve": int64(p.Scheduler.Scheduled().PartJobs), "bf_max_job_test": int64(p.Scheduler.Scheduled().MaxJobs),
+			"bf_max_job_array_resv": int64(p.Scheduler.Scheduled().ArrayTasks), "bf_shortest_first": p.Scheduler.ShortestFirst,
+			"replay_runs": int64(p.Scheduler.KeptRuns()), "replay_age": "28-0", "predict": "none", "enable_user_top": p.Scheduler.UserTop,
 		},
 		"accounting":   map[string]any{"enforce": []any{}},
 		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(), "network_allow": []any{}, "network_rate": "",
-		"gang_range": p.GangRange.prefixes().V4.String(), "gang_range6": p.GangRange.prefixes().V6.String(),
+		"gang_range": p.GangRange.Prefixes().V4.String(), "gang_range6": p.GangRange.Prefixes().V6.String(),
 	}
 	if d := cmp.Diff(want, documented); d != "" {
 		t.Error(d)

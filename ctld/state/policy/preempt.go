@@ -1,14 +1,15 @@
-package state
+package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// PreemptPolicy says which jobs may preempt which, and how.
-type PreemptPolicy struct {
+// Preempt says which jobs may preempt which, and how.
+type Preempt struct {
 	Type        sched.PreemptType `cbor:"1,keyasint,omitempty"`
 	Mode        PreemptMode       `cbor:"2,keyasint,omitempty"`
 	ExemptTimeS uint32            `cbor:"3,keyasint,omitempty"`
@@ -25,21 +26,24 @@ var (
 	preemptTypeWords = []string{"none", "partition", "qos"}
 )
 
+// PreemptModeFrom is the mode of a word; one that is refused for any other.
+func PreemptModeFrom(word string) PreemptMode { return PreemptMode(numberOf(preemptModeWords, word)) }
+
 // preemptModeWord is the word for a mode; "" for no mode of its own.
 func preemptModeWord(mode PreemptMode) string { return wordOf(preemptModeWords, uint8(mode)) }
 
 func preemptTypeWord(kind sched.PreemptType) string { return wordOf(preemptTypeWords, uint8(kind)) }
 
-// suspends reports whether some jobs are suspended to make room.
-func (p *Policy) suspends() bool {
+// Suspends reports whether some jobs are suspended to make room.
+func (p *Policy) Suspends() bool {
 	return p.Preempt.Mode == sched.PreemptSuspend || slices.ContainsFunc(p.Partitions, func(q Partition) bool { return q.PreemptMode == sched.PreemptSuspend })
 }
 
-func (p *PreemptPolicy) normalize() error {
+func (p *Preempt) normalize() error {
 	if p.Mode == sched.PreemptOff {
 		p.Mode = sched.PreemptUnset // of the cluster they are the same
 	}
-	if err := checkPreemptMode(p.Mode); err != nil {
+	if err := CheckPreemptMode(p.Mode); err != nil {
 		return fmt.Errorf("preempt.mode: %w", err)
 	}
 	switch {
@@ -52,3 +56,14 @@ func (p *PreemptPolicy) normalize() error {
 	}
 	return nil
 }
+
+// CheckPreemptMode says what to use in place of an unknown mode.
+func CheckPreemptMode(mode PreemptMode) error {
+	if mode > lastPreemptMode {
+		return errors.New("use off, cancel, requeue, suspend or checkpoint")
+	}
+	return nil
+}
+
+// lastPreemptMode is the highest mode.
+const lastPreemptMode = sched.PreemptCheckpoint

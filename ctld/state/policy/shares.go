@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 
 // This file converts priority, preemption, licenses and switches to the API's
 // messages, and back. An impossible value in a message is kept as something
-// that NormalizePolicy refuses.
+// that Normalize refuses.
 
 // wrong replaces a word or number of a message that does not exist, until the
 // policy is checked.
@@ -37,19 +37,19 @@ func numberOf(words []string, word string) uint8 {
 
 func (p *Policy) readShares(message *pb.Policy) {
 	if m := message.GetPriority(); m != nil {
-		p.Priority = PriorityPolicy{
+		p.Priority = Priority{
 			WeightAge: m.GetWeightAge(), WeightAssociation: m.GetWeightAssoc(), WeightFairShare: m.GetWeightFairShare(),
 			WeightJobSize: m.GetWeightJobSize(), WeightPartition: m.GetWeightPartition(), WeightQOS: m.GetWeightQos(),
 			MaxAgeS: m.GetMaxAgeS(), DecayHalfLifeS: m.GetDecayHalfLifeS(),
 			FavorSmall: m.GetFavorSmall(), SmallRelativeToTime: m.GetSmallRelativeToTime(), MaxTRES: m.GetMaxTres(),
-			UsageReset: resetPeriod(m.GetUsageResetPeriod()),
+			UsageReset: ResetPeriodOf(m.GetUsageResetPeriod()),
 		}
 		for name, weight := range m.GetWeightTres() {
 			p.Priority.WeightTRES = append(p.Priority.WeightTRES, TRESWeight{Name: name, Weight: int64(weight)})
 		}
 		sortWeights(p.Priority.WeightTRES)
 	}
-	p.Preempt = PreemptPolicy{
+	p.Preempt = Preempt{
 		Type:        sched.PreemptType(numberOf(preemptTypeWords, message.GetPreempt().GetType())),
 		Mode:        PreemptMode(numberOf(preemptModeWords, message.GetPreempt().GetMode())),
 		ExemptTimeS: message.GetPreempt().GetExemptTimeS(), GuestExemptTimeS: message.GetPreempt().GetGuestExemptTimeS(),
@@ -68,7 +68,7 @@ func (p *Policy) readShares(message *pb.Policy) {
 		p.Switches = append(p.Switches, read)
 	}
 	accounting := message.GetAccounting()
-	p.Accounting = AccountingPolicy{
+	p.Accounting = Accounting{
 		EnforceAssociations: accounting.GetEnforceAssociations(), EnforceLimits: accounting.GetEnforceLimits(),
 		EnforceQOS: accounting.GetEnforceQos(), Safe: accounting.GetSafe(),
 	}
@@ -79,7 +79,7 @@ func (p *Policy) writeShares(message *pb.Policy) {
 	message.Priority = &pb.PriorityPolicy{
 		WeightAge: q.WeightAge, WeightAssoc: q.WeightAssociation, WeightFairShare: q.WeightFairShare,
 		WeightJobSize: q.WeightJobSize, WeightPartition: q.WeightPartition, WeightQos: q.WeightQOS,
-		MaxAgeS: q.maxAgeS(), DecayHalfLifeS: q.halfLifeS(),
+		MaxAgeS: q.maxAgeS(), DecayHalfLifeS: q.HalfLifeS(),
 		FavorSmall: q.FavorSmall, SmallRelativeToTime: q.SmallRelativeToTime, MaxTres: q.MaxTRES,
 		UsageResetPeriod: q.UsageReset.String(),
 	}

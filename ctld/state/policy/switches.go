@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -13,23 +14,26 @@ import (
 // has all nodes below it; networks have three or four.
 const maxSwitchLevels = 16
 
-// topologySwitch is a switch with all nodes below it.
-type topologySwitch struct {
-	name  string
-	level uint32   // 0 = nodes are attached to it
-	nodes []string // ascending
+// TopologySwitch is a switch with all nodes below it.
+type TopologySwitch struct {
+	Name  string
+	Level uint32   // 0 = nodes are attached to it
+	Nodes []string // ascending
 }
+
+// Topology are the switches with all nodes below each, leaves first.
+func (p *Policy) Topology() []TopologySwitch { return p.topology }
 
 // normalizeSwitches checks that the switches are trees, as topology.conf(5)
 // wants them: a node is under one leaf, a switch under one switch, nothing
 // under itself.
 func (p *Policy) normalizeSwitches() error {
-	if len(p.Switches) > MaxSwitches {
-		return fmt.Errorf("%d switches are too many: at most %d", len(p.Switches), MaxSwitches)
+	if len(p.Switches) > bounds.MaxSwitches {
+		return fmt.Errorf("%d switches are too many: at most %d", len(p.Switches), bounds.MaxSwitches)
 	}
 	p.Switches = slices.Clone(p.Switches)
 	slices.SortFunc(p.Switches, func(a, b Switch) int { return cmp.Compare(a.Name, b.Name) })
-	build := topologyBuild{policy: p, above: map[string]string{}, leaf: map[string]string{}, done: map[string]*topologySwitch{}}
+	build := topologyBuild{policy: p, above: map[string]string{}, leaf: map[string]string{}, done: map[string]*TopologySwitch{}}
 	for i := range p.Switches {
 		if err := build.take(i); err != nil {
 			return err
@@ -43,7 +47,7 @@ func (p *Policy) normalizeSwitches() error {
 		}
 		p.topology = append(p.topology, *built)
 	}
-	slices.SortStableFunc(p.topology, func(a, b topologySwitch) int { return cmp.Compare(a.level, b.level) })
+	slices.SortStableFunc(p.topology, func(a, b TopologySwitch) int { return cmp.Compare(a.Level, b.Level) })
 	return nil
 }
 
@@ -52,15 +56,15 @@ type topologyBuild struct {
 	policy *Policy
 	above  map[string]string // the switch that a switch is under
 	leaf   map[string]string // the switch that a node is under
-	done   map[string]*topologySwitch
+	done   map[string]*TopologySwitch
 }
 
 // take checks one switch and what it is next to.
 func (b *topologyBuild) take(i int) error {
 	s := &b.policy.Switches[i]
 	switch {
-	case !validName(s.Name):
-		return fmt.Errorf("switch name %q: use letters, digits and -_. only", clip(s.Name, MaxNameBytes))
+	case !bounds.ValidName(s.Name):
+		return fmt.Errorf("switch name %q: use letters, digits and -_. only", bounds.Clip(s.Name, bounds.MaxNameBytes))
 	case i > 0 && b.policy.Switches[i-1].Name == s.Name:
 		return fmt.Errorf("switch %s is there twice: leave one, with the nodes of both", s.Name)
 	case (s.Nodes == "") == (len(s.Switches) == 0):
@@ -73,7 +77,7 @@ func (b *topologyBuild) take(i int) error {
 			return fmt.Errorf("switch %s: switches: %s is named twice", s.Name, below)
 		}
 		if _, known := b.find(below); !known {
-			return fmt.Errorf("switch %s: there is no switch %q: add it as [[switch]], or leave it out of switches", s.Name, clip(below, MaxNameBytes))
+			return fmt.Errorf("switch %s: there is no switch %q: add it as [[switch]], or leave it out of switches", s.Name, bounds.Clip(below, bounds.MaxNameBytes))
 		}
 		if other := b.above[below]; other != "" {
 			return fmt.Errorf("switch %s is under two switches, %s and %s: leave it under one of them", below, other, s.Name)
@@ -94,17 +98,17 @@ func (b *topologyBuild) take(i int) error {
 	slices.Sort(names)
 	for _, name := range names {
 		if !spec.ValidHostName(name) {
-			return fmt.Errorf("switch %s: node name %q is not a host name", s.Name, clip(name, MaxNameBytes))
+			return fmt.Errorf("switch %s: node name %q is not a host name", s.Name, bounds.Clip(name, bounds.MaxNameBytes))
 		}
 		if other := b.leaf[name]; other != "" {
 			return fmt.Errorf("node %s is under two leaf switches, %s and %s: leave it under one of them", name, other, s.Name)
 		}
 		b.leaf[name] = s.Name
 	}
-	if len(b.leaf) > MaxNodesPerCommand {
-		return fmt.Errorf("the switches have more than %d nodes: name fewer", MaxNodesPerCommand)
+	if len(b.leaf) > bounds.MaxNodesPerCommand {
+		return fmt.Errorf("the switches have more than %d nodes: name fewer", bounds.MaxNodesPerCommand)
 	}
-	b.done[s.Name] = &topologySwitch{name: s.Name, nodes: names}
+	b.done[s.Name] = &TopologySwitch{Name: s.Name, Nodes: names}
 	return nil
 }
 
@@ -117,7 +121,7 @@ func (b *topologyBuild) find(name string) (*Switch, bool) {
 }
 
 // resolve finds all that is below a switch. path is the switches above it.
-func (b *topologyBuild) resolve(s *Switch, path []string) (*topologySwitch, error) {
+func (b *topologyBuild) resolve(s *Switch, path []string) (*TopologySwitch, error) {
 	if built := b.done[s.Name]; built != nil {
 		return built, nil
 	}
@@ -127,17 +131,17 @@ func (b *topologyBuild) resolve(s *Switch, path []string) (*topologySwitch, erro
 	if len(path) == maxSwitchLevels {
 		return nil, fmt.Errorf("switch %s is under %d others: at most %d levels of switches can be", s.Name, len(path), maxSwitchLevels)
 	}
-	built := &topologySwitch{name: s.Name}
+	built := &TopologySwitch{Name: s.Name}
 	for _, name := range s.Switches {
 		below, _ := b.find(name)
 		inner, err := b.resolve(below, append(path, s.Name))
 		if err != nil {
 			return nil, err
 		}
-		built.level = max(built.level, inner.level+1)
-		built.nodes = append(built.nodes, inner.nodes...)
+		built.Level = max(built.Level, inner.Level+1)
+		built.Nodes = append(built.Nodes, inner.Nodes...)
 	}
-	slices.Sort(built.nodes)
+	slices.Sort(built.Nodes)
 	b.done[s.Name] = built
 	return built, nil
 }

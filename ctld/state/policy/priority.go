@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"cmp"
@@ -7,13 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// PriorityPolicy has the weights of the multifactor priority (slurm.conf(5)).
+// LicensePrefix begins the name of a license's TRES.
+const LicensePrefix = "license/"
+
+// Priority has the weights of the multifactor priority (slurm.conf(5)).
 // Zero is the default everywhere.
-type PriorityPolicy struct {
+type Priority struct {
 	WeightAge           uint32       `cbor:"1,keyasint,omitempty"`
 	WeightAssociation   uint32       `cbor:"2,keyasint,omitempty"`
 	WeightFairShare     uint32       `cbor:"3,keyasint,omitempty"`
@@ -42,10 +46,11 @@ type TRESWeight struct {
 	Weight int64  `cbor:"2,keyasint"`
 }
 
-// maxAgeS and halfLifeS are what is in force.
-func (p *PriorityPolicy) maxAgeS() uint32 { return cmp.Or(p.MaxAgeS, DefaultMaxAgeS) }
+// maxAgeS and HalfLifeS are what is in force.
+func (p *Priority) maxAgeS() uint32 { return cmp.Or(p.MaxAgeS, DefaultMaxAgeS) }
 
-func (p *PriorityPolicy) halfLifeS() uint32 { return cmp.Or(p.DecayHalfLifeS, DefaultDecayHalfLifeS) }
+// HalfLifeS is in how long usage counts half.
+func (p *Priority) HalfLifeS() uint32 { return cmp.Or(p.DecayHalfLifeS, DefaultDecayHalfLifeS) }
 
 // sortWeights gives weights from a map a fixed order.
 func sortWeights(weights []TRESWeight) {
@@ -77,7 +82,7 @@ const weightUnit = 1_000_000
 
 // weights is the sum of all weights: the highest priority without site factor
 // and nice value.
-func (p *PriorityPolicy) weights() uint64 {
+func (p *Priority) weights() uint64 {
 	sum := uint64(0)
 	for _, weight := range []uint32{p.WeightAge, p.WeightAssociation, p.WeightFairShare, p.WeightJobSize, p.WeightPartition, p.WeightQOS} {
 		sum += uint64(weight)
@@ -122,7 +127,7 @@ func (p *Policy) normalizeWeights(weights []TRESWeight) ([]TRESWeight, error) {
 		}
 		switch {
 		case name != w.Name:
-			return nil, fmt.Errorf("write %q as %q", clip(w.Name, MaxNameBytes), name)
+			return nil, fmt.Errorf("write %q as %q", bounds.Clip(w.Name, bounds.MaxNameBytes), name)
 		case name == sched.TRESBilling:
 			return nil, fmt.Errorf("billing has no weight: it is what the weights of the others make")
 		case i > 0 && weights[i-1].Name == name:
@@ -130,14 +135,14 @@ func (p *Policy) normalizeWeights(weights []TRESWeight) ([]TRESWeight, error) {
 		case w.Weight < 0:
 			return nil, fmt.Errorf("the weight of %s is no number from 0 to %d", name, MaxBillingWeight)
 		}
-		if license, is := strings.CutPrefix(name, licensePrefix); is && !p.hasLicense(license) {
+		if license, is := strings.CutPrefix(name, LicensePrefix); is && !p.hasLicense(license) {
 			return nil, fmt.Errorf("there is no license %s: add it as [[license]], or leave out its weight", license)
 		}
 	}
 	return weights, nil
 }
 
-func (p *PriorityPolicy) settings() []setting {
+func (p *Priority) settings() []setting {
 	return []setting{
 		{"weight_age", fmt.Sprint(p.WeightAge)},
 		{"weight_assoc", fmt.Sprint(p.WeightAssociation)},
@@ -146,10 +151,22 @@ func (p *PriorityPolicy) settings() []setting {
 		{"weight_partition", fmt.Sprint(p.WeightPartition)},
 		{"weight_qos", fmt.Sprint(p.WeightQOS)},
 		{"max_age", spec.FormatTime(p.maxAgeS())},
-		{"decay_half_life", spec.FormatTime(p.halfLifeS())},
+		{"decay_half_life", spec.FormatTime(p.HalfLifeS())},
 		{"usage_reset_period", p.UsageReset.String()},
 		{"favor_small", fmt.Sprint(p.FavorSmall)},
 		{"small_relative_to_time", fmt.Sprint(p.SmallRelativeToTime)},
 		{"max_tres", fmt.Sprint(p.MaxTRES)},
+	}
+}
+
+// EachTRES names the TRES in the policy's weights.
+func (p *Policy) EachTRES(use func(string)) {
+	for _, weight := range p.Priority.WeightTRES {
+		use(weight.Name)
+	}
+	for i := range p.Partitions {
+		for _, weight := range p.Partitions[i].BillingWeights {
+			use(weight.Name)
+		}
 	}
 }

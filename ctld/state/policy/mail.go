@@ -1,4 +1,4 @@
-package state
+package policy
 
 import (
 	"fmt"
@@ -63,13 +63,4 @@ func (m *Mail) settings() []setting {
 		m = &Mail{}
 	}
 	return []setting{{"mail.program", m.Program}, {"mail.server", m.Server}, {"mail.from", m.From}, {"mail.domain", m.Domain}}
-}
-
-// HasLiveTasks reports whether a task of an array is not over.
-func (t *tables) HasLiveTasks(array uint32) bool { return len(idsUnder(t.members, array, 1)) > 0 }
-
-// NeverStarts reports whether a waiting job's dependency can never be met.
-func (j *Job) NeverStarts() bool {
-	standing, _ := j.Dependencies.standing()
-	return j.Phase == Waiting && !j.Dependencies.IsZero() && standing == Failed
 }
