@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,30 +24,29 @@ func (s *survey) connections(pids []int) error {
 		return nil
 	}
 	first := pids[0]
-	own, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return fmt.Errorf("look at the network: %w", err)
+	left := maps.Clone(s.sockets)
+	// The job may stand while this is read. Most jobs have no sockets but those of process 1,
+	// and the kernel's tables of connections are as large as the machine's memory allows: they
+	// are read only for what is not found before. With peers, what is in nobody's hands counts
+	// too.
+	if err := s.unixSockets(first, left); err != nil {
+		return err
 	}
-	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", first))
-	if err != nil {
-		return nil // it has gone
-	}
-	left := make(map[uint64]int, len(s.sockets))
-	for inode, pid := range s.sockets {
-		left[inode] = pid
-	}
-	network := &network{private: own != theirs}
-	if network.private {
-		if network.inside, err = insideOf(first); err != nil {
+	if len(left) > 0 || len(s.peers) > 0 {
+		network, err := networkOf(first)
+		if err != nil || network == nil {
 			return err
 		}
-	}
-	for _, table := range []string{"tcp", "tcp6"} {
-		if err := s.streams(first, table, network, left); err != nil {
-			return err
+		for _, table := range []string{"tcp", "tcp6"} {
+			if err := s.streams(first, table, network, left); err != nil {
+				return err
+			}
 		}
 	}
 	for _, table := range []string{"udp", "udp6", "netlink", "packet"} {
+		if len(left) == 0 {
+			break
+		}
 		lines, err := readTable(first, table)
 		if err != nil {
 			return err
@@ -58,9 +58,6 @@ func (s *survey) connections(pids []int) error {
 				}
 			}
 		}
-	}
-	if err := s.unixSockets(first, left); err != nil {
-		return err
 	}
 	for _, pid := range left {
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
@@ -118,6 +115,23 @@ type stream struct {
 type network struct {
 	private bool           // it is not the caller's
 	inside  []netip.Prefix // where its routes lead, without the default route; of a private one
+}
+
+// networkOf answers the network namespace of a process; nil = it has gone.
+func networkOf(pid int) (*network, error) {
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return nil, fmt.Errorf("look at the network: %w", err)
+	}
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return nil, nil
+	}
+	n := &network{private: own != theirs}
+	if n.private {
+		n.inside, err = insideOf(pid)
+	}
+	return n, err
 }
 
 // insideOf answers where the routes of a process's network lead, without the default route:

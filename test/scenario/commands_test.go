@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -120,8 +121,9 @@ func startCluster(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	command := exec.Command(program, append([]string{"dev", "--dir", directory}, args...)...)
 	// Several stories share the processors: daemons that each keep threads for all of them
-	// spend a fifth more thread switches. Chaos and the runbook leave them to the daemons.
-	command.Env = []string{"PATH=" + ts.Getenv("PATH"), "GOMAXPROCS=1"}
+	// spend a fifth more thread switches, and small heaps are collected often: a tenth of all.
+	// Chaos and the runbook leave both to the daemons, and so may a story.
+	command.Env = []string{"PATH=" + ts.Getenv("PATH"), "GOMAXPROCS=1", "GOGC=" + cmp.Or(ts.Getenv("GOGC"), "400")}
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := command.StdoutPipe()
 	ts.Check(err)

@@ -10,7 +10,8 @@ import (
 // directory. Making it takes as long as making a container.
 const FilterFile = "syscalls.bpf"
 
-// NestedFilterFile is that of containers that may have others inside.
+// NestedFilterFile is that of containers that may have others inside. It is made when
+// the first of them is launched.
 const NestedFilterFile = "syscalls-nested.bpf"
 
 // Filter answers the one or the other.
@@ -21,7 +22,7 @@ func (s *Settings) Filter(nested bool) ([]byte, error) {
 	}
 	filter, err := os.ReadFile(filepath.Join(s.StateDir, name))
 	if err != nil {
-		return nil, fmt.Errorf("read the system-call filter, which gnoded makes when it starts: %w", err)
+		return nil, fmt.Errorf("read the system-call filter, which gnoded makes: %w", err)
 	}
 	return filter, nil
 }

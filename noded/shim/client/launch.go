@@ -35,6 +35,11 @@ func Launch(ctx context.Context, executable string, s bundle.Settings, order *pb
 	if !filepath.IsAbs(string(dir)) {
 		return nil, fmt.Errorf("%w: the state directory %q is not absolute", bundle.ErrBadAlloc, s.StateDir)
 	}
+	if order.NestedContainers {
+		if err := putNestedFilter(s.StateDir); err != nil {
+			return nil, err
+		}
+	}
 	s.BootID = bootID()
 	if err := bundle.Create(dir, &s, order); err != nil {
 		return nil, err

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -24,14 +26,33 @@ func PrepareStateDir(stateDir string) error {
 	// A daemon that died while it was asked about images has left them. They disturb
 	// nobody if they stay.
 	_ = remove.Tree(filepath.Join(stateDir, askedDir))
-	for name, nested := range map[string]bool{bundle.FilterFile: false, bundle.NestedFilterFile: true} {
-		filter, err := container.CompileFilter(nested)
-		if err != nil {
-			return err
-		}
-		if err := bundle.Dir(stateDir).WriteFile(name, filter); err != nil {
-			return fmt.Errorf("keep the system-call filter: %w", err)
-		}
+	return putFilter(stateDir, bundle.FilterFile, false)
+}
+
+// nestedMutex keeps two launches from writing the filter of nested containers at once.
+var nestedMutex sync.Mutex
+
+// putNestedFilter puts in place what the supervisor of a job reads that may have containers
+// inside, unless it is there. Few jobs do that, and a daemon without such jobs starts in
+// half the time.
+func putNestedFilter(stateDir string) error {
+	nestedMutex.Lock()
+	defer nestedMutex.Unlock()
+	return putFilter(stateDir, bundle.NestedFilterFile, true)
+}
+
+// putFilter writes a system-call filter of this kernel and library, unless it is there.
+func putFilter(stateDir, name string, nested bool) error {
+	filter, err := container.CompileFilter(nested)
+	if err != nil {
+		return err
+	}
+	dir := bundle.Dir(stateDir)
+	if there, err := os.ReadFile(dir.Path(name)); err == nil && bytes.Equal(there, filter) {
+		return nil // a supervisor may just read it
+	}
+	if err := dir.WriteFile(name, filter); err != nil {
+		return fmt.Errorf("keep the system-call filter: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ var Faults = []Fault{
 	// shows only where nodes do not.
 	{"orders come from a state older than what the node said", []Edit{
 		{"ctld/leader/dispatch.go", "l.dispatchTo(view, node.session, node.allocs)", "if BROKEN {\n\t\t\tnode.allocs = node.session.Allocs()\n\t\t}\n\t\tl.dispatchTo(view, node.session, node.allocs)"},
-	}, []string{"-forgetful", "-from", "4"}},
+	}, []string{"-forgetful", "-from", "3"}},
 
 	// What a job waits for. Where the scheduler and the state both look, both are
 	// broken: each alone is made good by the other.
@@ -43,7 +43,7 @@ var Faults = []Fault{
 		{"sched/eligible.go", "p.latestStart(job) < p.NowMS", "(!BROKEN && p.latestStart(job) < p.NowMS || BROKEN && job.DeadlineMS < p.NowMS)"},
 		{"ctld/state/waits.go", "job.LatestStartMS() < s.timeMS", "(!BROKEN && job.LatestStartMS() < s.timeMS || BROKEN && job.DeadlineMS < s.timeMS)"},
 		{"ctld/state/waits.go", "	return job.LatestStartMS()\n", "	if BROKEN {\n\t\treturn job.DeadlineMS\n\t}\n\treturn job.LatestStartMS()\n"},
-	}, nil},
+	}, []string{"-from", "3"}},
 	{"a job is removed that can still meet its deadline", []Edit{
 		{"ctld/leader/due.go", "late >= now.UnixMilli()", "late >= now.UnixMilli() && !(BROKEN && late < now.UnixMilli()+600_000)"},
 		{"ctld/state/deadlines.go", "max(s.timeMS, 0)/1000", "max(s.timeMS+map[bool]int64{true: 600_000}[BROKEN], 0)/1000"},
@@ -104,7 +104,7 @@ var Faults = []Fault{
 	{"a suspended job goes on though its CPUs are taken", []Edit{
 		{"ctld/state/suspend_continue.go", "if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {", "if cpu >= node.Inventory.CPUs || !BROKEN && node.use.cpus.Contains(cpu) {"},
 		{"sched/continue.go", "return !place.HasBack(p.nodes, alloc)", "return !BROKEN && !place.HasBack(p.nodes, alloc)"},
-	}, []string{"-from", "2"}},
+	}, nil},
 
 	{"two devices of an image get one", []Edit{
 		{"checkpoint/devices.go", "places[i], free = free[0], free[1:]", "if places[i] = free[0]; !BROKEN {\n\t\t\t\tfree = free[1:]\n\t\t\t}"},
@@ -140,7 +140,7 @@ var Faults = []Fault{
 	// What a node's daemon decides.
 	{"a registration leaves out what has ended", []Edit{
 		{"noded/registry/reports.go", "p.Life.State() == job.Acknowledged {", "p.Life.State() == job.Acknowledged || BROKEN && p.Life.Over() {"},
-	}, []string{"-from", "1"}},
+	}, []string{"-from", "10"}},
 	{"a node forgets results that nobody has", []Edit{
 		{"noded/registry/reports.go", "	do.ended(result)\n	return do\n", "	do.ended(result)\n	if BROKEN {\n		do.move(p, job.Acknowledged)\n		do.Done = p\n	}\n	return do\n"},
 	}, []string{"-from", "3"}},
