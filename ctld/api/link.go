@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -20,6 +21,7 @@ import (
 type NodeLink struct {
 	pb.UnimplementedNodeLinkServer
 	*core
+	turns *semaphore.Weighted // of registrations
 }
 
 // firstMessageLimit bounds the wait for the first message of a stream.
@@ -111,6 +113,10 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 		return nil, status.Error(codes.AlreadyExists, err.Error())
 	}
 	defer done()
+	if err := s.turns.Acquire(ctx, 1); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	defer s.turns.Release(1)
 	command := state.RegisterFromMessage(register)
 	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
 		return nil, err
@@ -132,6 +138,11 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	link.NoteClock(time.Duration(register.GetSentBoottimeNs()), arrived)
 	return link, nil
 }
+
+// registering bounds the registrations that are being committed. They come by the thousand
+// when a leader is lost, and what a user asks for queues with them: it is never behind more
+// than these. They share each write to disk.
+const registering = 64
 
 // registrations is how many nodes are asked to come back in a second when their sessions
 // break: few enough that others are answered meanwhile.

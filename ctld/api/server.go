@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -172,7 +173,7 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 	stop := make(chan struct{})
 	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), metrics: newMetrics(), stop: stop,
 		rates: rates{now: time.Now, log: options.Logger, policy: func() state.RateLimit { return cluster.View().Policy().Rate }}}
-	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared}, links: &PeerLink{core: shared}}
+	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared, turns: semaphore.NewWeighted(registering)}, links: &PeerLink{core: shared}}
 }
 
 // Stop makes the streams that never end by themselves end. Call it once.

@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
@@ -28,10 +31,11 @@ const (
 
 // fleet is the nodes.
 type fleet struct {
-	targets []string
-	nodes   []*node
-	group   sync.WaitGroup
-	started atomic.Int64
+	targets    []string
+	nodes      []*node
+	group      sync.WaitGroup
+	started    atomic.Int64
+	registered atomic.Int64 // registrations
 }
 
 // node is one of them: a session at a time, and what it decides by.
@@ -81,10 +85,24 @@ func (f *fleet) allSince(ctx context.Context, begin time.Time) error {
 // connect keeps a session open, as gnoded does.
 func (n *node) connect(ctx context.Context) {
 	pause, next := firstPause, rand.IntN(len(n.fleet.targets))
+	var connection *grpc.ClientConn
+	hangUp := func() {
+		if connection != nil {
+			_ = connection.Close()
+			connection = nil
+		}
+	}
+	defer hangUp()
 	for tries := 1; ctx.Err() == nil; tries++ {
-		registered := n.hold(ctx, n.fleet.targets[next%len(n.fleet.targets)])
+		if connection == nil {
+			connection, _ = dial.Dial([]string{n.fleet.targets[next%len(n.fleet.targets)]}, "") // the addresses are good
+		}
+		registered, err := n.hold(ctx, connection)
 		n.since.Store(0)
-		next++
+		if code := status.Code(err); registered == nil || connection.GetState() != connectivity.Ready || code != codes.Unavailable && code != codes.Aborted {
+			hangUp()
+			next++
+		}
 		if registered != nil {
 			pause, tries = firstPause, 0
 		}
@@ -99,38 +117,34 @@ func (n *node) connect(ctx context.Context) {
 	}
 }
 
-// hold keeps one session until it ends.
-func (n *node) hold(ctx context.Context, target string) (registered *pb.Registered) {
-	connection, err := dial.Dial([]string{target}, "")
-	if err != nil {
-		return nil
-	}
-	defer connection.Close()
+// hold keeps one session until it ends, and returns why it did.
+func (n *node) hold(ctx context.Context, connection *grpc.ClientConn) (registered *pb.Registered, why error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	late := time.AfterFunc(registerPatience, cancel)
 	stream, err := pb.NewNodeLinkClient(connection).Session(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	for _, message := range n.registry.Register(n.registration()) {
-		if stream.Send(message) != nil {
-			return nil
+		if err := stream.Send(message); err != nil {
+			return nil, err
 		}
 	}
 	first, err := stream.Recv()
 	if err != nil || first.GetRegistered() == nil {
-		return nil
+		return nil, err
 	}
 	late.Stop()
 	registered = first.GetRegistered()
 	n.since.Store(time.Now().UnixNano())
-	heard := make(chan *pb.ControllerMessage)
+	n.fleet.registered.Add(1)
+	heard, ended := make(chan *pb.ControllerMessage), make(chan error, 1)
 	go func() {
-		defer cancel()
 		for {
 			message, err := stream.Recv()
 			if err != nil {
+				ended <- err
 				return
 			}
 			select {
@@ -146,14 +160,16 @@ func (n *node) hold(ctx context.Context, target string) (registered *pb.Register
 		var err error
 		select {
 		case <-ctx.Done():
-			return registered
+			return registered, context.Cause(ctx)
+		case err := <-ended:
+			return registered, err
 		case <-renew.C:
 			err = stream.Send(n.registry.Renewal(now(), nil))
 		case message := <-heard:
 			err = n.obey(stream, message)
 		}
 		if err != nil {
-			return registered
+			return registered, err
 		}
 	}
 }
