@@ -90,6 +90,10 @@ func (a *agent) connect(ctx context.Context) {
 	targets := a.machine.config.Controllers
 	pause := newPause(firstReconnect, lastReconnect)
 	next, failures := rand.IntN(len(targets)), 0
+	step := 1
+	if rand.IntN(2) == 0 {
+		step = len(targets) - 1 // half of a lost controller's nodes go to the one before it
+	}
 	way := line{tlsDir: a.machine.config.TLSDir}
 	defer way.hangUp()
 	for ctx.Err() == nil {
@@ -109,7 +113,7 @@ func (a *agent) connect(ctx context.Context) {
 		a.log.Warn("no session with a controller: jobs continue, trying again", "controller", target, "error", userMessage(err))
 		if registered == nil || !way.serves(err) {
 			way.hangUp()
-			next++
+			next += step
 		}
 		// A round over all controllers is one attempt of the cluster.
 		if failures++; registered != nil || failures%len(targets) == 0 {

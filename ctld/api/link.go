@@ -210,8 +210,7 @@ func causeOf(err error) string {
 
 // receive handles what the node says.
 func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Session) error {
-	waiting := make(renewals, 1)
-	go s.renew(stream.Context(), link, waiting)
+	var waiting renewals
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -223,7 +222,9 @@ func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Sessi
 			link.SetFrozen(allocsOf(renew.GetFrozen()))
 			link.SetLoad(renew.GetLoad())
 			link.NoteClock(time.Duration(renew.GetSentBoottimeNs()), now)
-			waiting.put(asked{renew, now})
+			if waiting.put(asked{renew, now}) {
+				go s.renew(stream.Context(), link, &waiting)
+			}
 			continue
 		}
 		if err := s.heard(stream.Context(), link, message); err != nil {

@@ -19,7 +19,7 @@ const (
 	looks     = 10                     // after a connection has ended
 	lookEvery = 50 * time.Millisecond
 	// turn is how long a controller leaves the election to each that comes before it.
-	turn = 150 * time.Millisecond
+	turn = 400 * time.Millisecond
 )
 
 // follows is the leader that a controller follows, in one term.

@@ -225,16 +225,22 @@ func (c *controllers) submitAt(ctx context.Context, rate int) error {
 }
 
 // submitOnce submits a job that is held, as a user does: by a process of its own, which tries
-// until it is accepted.
-func (c *controllers) submitOnce(ctx context.Context) error {
+// until it is accepted. It returns when that was, as another process says, because in this one
+// thousands of nodes are about to come back.
+func (c *controllers) submitOnce(ctx context.Context) (accepted time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(c.binaries, "gleaner"), "submit", "--hold", "--chdir=/", "--wrap=true")
+	command := exec.CommandContext(ctx, "sh", "-c", `"$0" submit --hold --chdir=/ --wrap=true >&2 && date +%s.%N`, filepath.Join(c.binaries, "gleaner"))
 	command.Env = append(os.Environ(), dial.EnvironmentController+"="+strings.Join(c.targets, ","))
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("submit a job: %w: %s", err, said)
+	said, err := command.Output()
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
+		return accepted, fmt.Errorf("submit a job: %w: %s", err, exit.Stderr)
 	}
-	return nil
+	if err != nil {
+		return accepted, err
+	}
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(string(said)), 64)
+	return time.UnixMicro(int64(seconds * 1e6)), err
 }
 
 // spent is the processor time that each controller has used, by process.

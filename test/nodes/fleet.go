@@ -85,6 +85,7 @@ func (f *fleet) allSince(ctx context.Context, begin time.Time) error {
 // connect keeps a session open, as gnoded does.
 func (n *node) connect(ctx context.Context) {
 	pause, next := firstPause, rand.IntN(len(n.fleet.targets))
+	step := 1 + rand.IntN(2)*(len(n.fleet.targets)-2)
 	var connection *grpc.ClientConn
 	hangUp := func() {
 		if connection != nil {
@@ -101,7 +102,7 @@ func (n *node) connect(ctx context.Context) {
 		n.since.Store(0)
 		if code := status.Code(err); registered == nil || connection.GetState() != connectivity.Ready || code != codes.Unavailable && code != codes.Aborted {
 			hangUp()
-			next++
+			next += step
 		}
 		if registered != nil {
 			pause, tries = firstPause, 0

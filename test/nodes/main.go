@@ -148,10 +148,11 @@ func failovers(ctx context.Context, o options, c *controllers, fleet *fleet) (_,
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return 0, 0, err
 		}
-		if err := c.submitOnce(ctx); err != nil {
+		at, err := c.submitOnce(ctx)
+		if err != nil {
 			return 0, 0, err
 		}
-		accepted = append(accepted, time.Since(begin).Seconds())
+		accepted = append(accepted, at.Sub(begin).Seconds())
 		if err := fleet.allSince(ctx, begin); err != nil {
 			return 0, 0, err
 		}
