@@ -79,6 +79,8 @@ func (l *line) hangUp() {
 // serves reports whether the controller at the other end is still there, and itself ended a
 // session, because another one leads now: it passes on the next. Thousands of nodes that
 // lose a leader need not all make connections, while those to the other controllers stand.
+// It is asked a while after the end, because a connection knows of its own end a moment later
+// than its streams.
 func (l *line) serves(err error) bool {
 	code := status.Code(err)
 	return l.connection != nil && l.connection.GetState() == connectivity.Ready && (code == codes.Unavailable || code == codes.Aborted)
@@ -111,13 +113,13 @@ func (a *agent) connect(ctx context.Context) {
 			continue
 		}
 		a.log.Warn("no session with a controller: jobs continue, trying again", "controller", target, "error", userMessage(err))
-		if registered == nil || !way.serves(err) {
-			way.hangUp()
-			next += step
-		}
 		// A round over all controllers is one attempt of the cluster.
 		if failures++; registered != nil || failures%len(targets) == 0 {
 			sleep(ctx, pause.NextBackOff()+spread(registered))
+		}
+		if registered == nil || !way.serves(err) {
+			way.hangUp()
+			next += step
 		}
 	}
 }

@@ -100,10 +100,6 @@ func (n *node) connect(ctx context.Context) {
 		}
 		registered, err := n.hold(ctx, connection)
 		n.since.Store(0)
-		if code := status.Code(err); registered == nil || connection.GetState() != connectivity.Ready || code != codes.Unavailable && code != codes.Aborted {
-			hangUp()
-			next += step
-		}
 		if registered != nil {
 			pause, tries = firstPause, 0
 		}
@@ -114,6 +110,10 @@ func (n *node) connect(ctx context.Context) {
 			case <-time.After(pause/2 + rand.N(pause) + spread):
 			}
 			pause = min(2*pause, lastPause)
+		}
+		if code := status.Code(err); registered == nil || connection.GetState() != connectivity.Ready || code != codes.Unavailable && code != codes.Aborted {
+			hangUp()
+			next += step
 		}
 	}
 }
