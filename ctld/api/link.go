@@ -116,9 +116,9 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	if err := s.turns.Acquire(ctx, 1); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
-	defer s.turns.Release(1)
-	command := state.RegisterFromMessage(register)
-	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
+	_, err = s.propose(ctx, state.RegisterFromMessage(register), state.RequestID{})
+	s.turns.Release(1)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.holds(ctx, register.GetNode(), register.GetHolds()); err != nil {
@@ -141,8 +141,8 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 
 // registering bounds the registrations that are being committed. They come by the thousand
 // when a leader is lost, and what a user asks for queues with them: it is never behind more
-// than these. They share each write to disk.
-const registering = 64
+// than these, which are written to disk together in two pieces.
+const registering = 512
 
 // registrations is how many nodes are asked to come back in a second when their sessions
 // break: few enough that others are answered meanwhile.

@@ -10,25 +10,38 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
+
+// slowLog is a ledger that does something first, in parallel.
+type slowLog struct {
+	*doubtful
+	first func()
+}
+
+func (l *slowLog) Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+	l.first()
+	return l.doubtful.Propose(ctx, command, id)
+}
 
 // TestRegistrationsTakeTurns: of many that register at once, only so many are under way. One
 // that gives up while it waits is not registered, and keeps nobody out.
 func TestRegistrationsTakeTurns(t *testing.T) {
 	s, d, _ := guestOn(t)
-	var under, most atomic.Int64
+	var under atomic.Int64
+	var most int64
 	entered, release := make(chan struct{}, 3*registering), make(chan struct{})
-	d.confirm = func() error {
-		if now := under.Add(1); now > most.Load() {
-			most.Store(now)
-		}
+	var mu sync.Mutex
+	s.cluster = &slowLog{d, func() {
+		mu.Lock()
+		most = max(most, under.Add(1))
+		mu.Unlock()
 		entered <- struct{}{}
 		<-release
 		under.Add(-1)
-		return nil
-	}
+	}}
 	register := func(ctx context.Context, n int) error {
 		_, err := s.register(ctx, &pb.Register{Node: fmt.Sprintf("m%d", n), Instance: "i", SentBoottimeNs: 1,
 			Inventory: &pb.Inventory{Cpus: 1, MemoryBytes: 1 << 30, BootId: "b"}})
@@ -62,7 +75,7 @@ func TestRegistrationsTakeTurns(t *testing.T) {
 	}
 	close(release)
 	all.Wait()
-	if most.Load() != registering {
-		t.Errorf("%d at once, want %d", most.Load(), registering)
+	if most != registering {
+		t.Errorf("%d at once, want %d", most, registering)
 	}
 }
