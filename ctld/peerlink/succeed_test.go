@@ -35,7 +35,7 @@ func TestGoneWhileItStarts(t *testing.T) {
 	}
 	again, err := replica.Listen(new(replica.Sockets), leader.address, "", server, client)
 	if err != nil {
-		t.Skipf("another program has taken %s: %v", leader.address, err)
+		t.Skipf("needs the address that it had: another program has taken %s: %v", leader.address, err)
 	}
 	defer again.Close()
 	if !p.gone(context.Background(), leader) {
