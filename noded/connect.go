@@ -6,12 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/status"
-
-	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -47,60 +41,15 @@ func patienceOf(lease time.Duration) time.Duration {
 	return min(max(lease/6, min(lease/2, leastPatience)), mostPatience)
 }
 
-// line is the connection to the controller that was tried last.
-type line struct {
-	tlsDir     string
-	target     string
-	connection *grpc.ClientConn // nil = there is none
-}
-
-// to is the connection to a controller: the one that stands, or one that is made when it is
-// first used.
-func (l *line) to(target string) (*grpc.ClientConn, error) {
-	if l.connection != nil && l.target == target {
-		return l.connection, nil
-	}
-	l.hangUp()
-	connection, err := dial.Dial([]string{target}, l.tlsDir)
-	if err != nil {
-		return nil, err
-	}
-	l.target, l.connection = target, connection
-	return connection, nil
-}
-
-func (l *line) hangUp() {
-	if l.connection != nil {
-		_ = l.connection.Close()
-		l.connection = nil
-	}
-}
-
-// serves reports whether the controller at the other end is still there, and itself ended a
-// session, because another one leads now: it passes on the next. Thousands of nodes that
-// lose a leader need not all make connections, while those to the other controllers stand.
-// It is asked a while after the end, because a connection knows of its own end a moment later
-// than its streams.
-func (l *line) serves(err error) bool {
-	code := status.Code(err)
-	return l.connection != nil && l.connection.GetState() == connectivity.Ready && (code == codes.Unavailable || code == codes.Aborted)
-}
-
 // connect keeps a session open until ctx ends, trying the controllers in turn.
 // Nodes begin at different ones: any of them serves any node.
 func (a *agent) connect(ctx context.Context) {
 	targets := a.machine.config.Controllers
 	pause := newPause(firstReconnect, lastReconnect)
 	next, failures := rand.IntN(len(targets)), 0
-	step := 1
-	if rand.IntN(2) == 0 {
-		step = len(targets) - 1 // half of a lost controller's nodes go to the one before it
-	}
-	way := line{tlsDir: a.machine.config.TLSDir}
-	defer way.hangUp()
 	for ctx.Err() == nil {
 		target := targets[next%len(targets)]
-		registered, err := a.hold(ctx, &way, target)
+		registered, err := a.hold(ctx, target)
 		if ctx.Err() != nil {
 			return
 		}
@@ -112,14 +61,11 @@ func (a *agent) connect(ctx context.Context) {
 			a.log.Info("registering again", "reason", err)
 			continue
 		}
-		a.log.Warn("no session with a controller: jobs continue, trying again", "controller", target, "error", userMessage(err))
+		a.log.Warn("no session with a controller: jobs continue, trying the next", "controller", target, "error", userMessage(err))
+		next++
 		// A round over all controllers is one attempt of the cluster.
 		if failures++; registered != nil || failures%len(targets) == 0 {
 			sleep(ctx, pause.NextBackOff()+spread(registered))
-		}
-		if registered == nil || !way.serves(err) {
-			way.hangUp()
-			next += step
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/passon"
@@ -29,7 +27,6 @@ type fakeSession struct {
 	register *pb.Register
 	received chan *pb.NodeMessage
 	closed   chan struct{}
-	left     chan error // ends it
 }
 
 func startController(t *testing.T, socket string) *fakeController {
@@ -52,25 +49,18 @@ func (c *fakeController) Session(stream pb.NodeLink_SessionServer) error {
 	}
 	s := &fakeSession{
 		t: c.t, stream: stream, register: first.GetRegister(),
-		received: make(chan *pb.NodeMessage, 10000), closed: make(chan struct{}), left: make(chan error, 2),
+		received: make(chan *pb.NodeMessage, 10000), closed: make(chan struct{}),
 	}
 	c.sessions <- s
-	go func() {
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				close(s.received)
-				s.left <- err
-				return
-			}
-			s.received <- m
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			close(s.received)
+			return err
 		}
-	}()
-	return <-s.left
+		s.received <- m
+	}
 }
-
-// leave ends the session as a controller does that has ceased to lead.
-func (s *fakeSession) leave(code codes.Code) { s.left <- status.Error(code, "another one leads") }
 
 // next waits for a node to register, and answers it.
 func (c *fakeController) next() *fakeSession {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -62,15 +63,16 @@ func (s *session) renewed() { s.answered.Store(int64(boottime.Now())) }
 // hold opens a session with one controller and keeps it until something ends
 // it. It returns the answer to the registration, nil where there was none, and
 // why the session ended. What the session starts lives as long as ctx.
-func (a *agent) hold(ctx context.Context, way *line, target string) (registered *pb.Registered, err error) {
+func (a *agent) hold(ctx context.Context, target string) (registered *pb.Registered, err error) {
 	inventory, err := a.machine.inventory()
 	if err != nil {
 		a.log.Error("cannot list the GPUs: this node offers none until it can, see whether nvidia-smi works", "error", err)
 	}
-	connection, err := way.to(target)
+	connection, err := dial.Dial([]string{target}, a.machine.config.TLSDir)
 	if err != nil {
 		return nil, err
 	}
+	defer connection.Close()
 
 	sessionCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)

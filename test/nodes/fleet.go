@@ -10,9 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
@@ -85,21 +82,10 @@ func (f *fleet) allSince(ctx context.Context, begin time.Time) error {
 // connect keeps a session open, as gnoded does.
 func (n *node) connect(ctx context.Context) {
 	pause, next := firstPause, rand.IntN(len(n.fleet.targets))
-	step := 1 + rand.IntN(2)*(len(n.fleet.targets)-2)
-	var connection *grpc.ClientConn
-	hangUp := func() {
-		if connection != nil {
-			_ = connection.Close()
-			connection = nil
-		}
-	}
-	defer hangUp()
 	for tries := 1; ctx.Err() == nil; tries++ {
-		if connection == nil {
-			connection, _ = dial.Dial([]string{n.fleet.targets[next%len(n.fleet.targets)]}, "") // the addresses are good
-		}
-		registered, err := n.hold(ctx, connection)
+		registered := n.hold(ctx, n.fleet.targets[next%len(n.fleet.targets)])
 		n.since.Store(0)
+		next++
 		if registered != nil {
 			pause, tries = firstPause, 0
 		}
@@ -111,41 +97,42 @@ func (n *node) connect(ctx context.Context) {
 			}
 			pause = min(2*pause, lastPause)
 		}
-		if code := status.Code(err); registered == nil || connection.GetState() != connectivity.Ready || code != codes.Unavailable && code != codes.Aborted {
-			hangUp()
-			next += step
-		}
 	}
 }
 
-// hold keeps one session until it ends, and returns why it did.
-func (n *node) hold(ctx context.Context, connection *grpc.ClientConn) (registered *pb.Registered, why error) {
+// hold keeps one session until it ends.
+func (n *node) hold(ctx context.Context, target string) (registered *pb.Registered) {
+	connection, err := dial.Dial([]string{target}, "")
+	if err != nil {
+		return nil
+	}
+	defer connection.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	late := time.AfterFunc(registerPatience, cancel)
 	stream, err := pb.NewNodeLinkClient(connection).Session(ctx)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	for _, message := range n.registry.Register(n.registration()) {
-		if err := stream.Send(message); err != nil {
-			return nil, err
+		if stream.Send(message) != nil {
+			return nil
 		}
 	}
 	first, err := stream.Recv()
 	if err != nil || first.GetRegistered() == nil {
-		return nil, err
+		return nil
 	}
 	late.Stop()
 	registered = first.GetRegistered()
 	n.since.Store(time.Now().UnixNano())
 	n.fleet.registered.Add(1)
-	heard, ended := make(chan *pb.ControllerMessage), make(chan error, 1)
+	heard := make(chan *pb.ControllerMessage)
 	go func() {
+		defer cancel()
 		for {
 			message, err := stream.Recv()
 			if err != nil {
-				ended <- err
 				return
 			}
 			select {
@@ -161,16 +148,14 @@ func (n *node) hold(ctx context.Context, connection *grpc.ClientConn) (registere
 		var err error
 		select {
 		case <-ctx.Done():
-			return registered, context.Cause(ctx)
-		case err := <-ended:
-			return registered, err
+			return registered
 		case <-renew.C:
 			err = stream.Send(n.registry.Renewal(now(), nil))
 		case message := <-heard:
 			err = n.obey(stream, message)
 		}
 		if err != nil {
-			return registered, err
+			return registered
 		}
 	}
 }

@@ -68,14 +68,15 @@ func command(words []string) error {
 // spareFiles are those that are open besides a connection for each node.
 const spareFiles = 2048
 
-// openFiles has this process, and the controllers that it starts, be allowed so many open
-// files.
+// openFiles has this process, and the controllers that it starts, be allowed as many open
+// files as may be, and at least so many. A controller keeps two thirds for other things than
+// connections, and after a fail-over one of them may have half of the nodes or more.
 func openFiles(count uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	files.Cur, files.Max = max(files.Cur, count), max(files.Max, count)
+	files.Cur, files.Max = max(files.Max, count), max(files.Max, count)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("%d open files, for as many connections: %w", count, err)
 	}
