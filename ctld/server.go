@@ -44,15 +44,16 @@ const (
 
 // Server is one running controller.
 type Server struct {
-	config  Config
-	log     *slog.Logger
-	cluster *cluster
-	leader  *leader.Leader
-	mail    *mail.Mailer
-	api     *api.Server
-	grpc    *grpc.Server
-	backups *backups    // nil without backup_dir
-	web     *web.Server // nil without metrics_listen
+	config      Config
+	log         *slog.Logger
+	cluster     *cluster
+	leader      *leader.Leader
+	mail        *mail.Mailer
+	api         *api.Server
+	grpc        *grpc.Server // for users
+	trustedGRPC *grpc.Server // for nodes, and for root here
+	backups     *backups     // nil without backup_dir
+	web         *web.Server  // nil without metrics_listen
 
 	credentials  *api.ServerCredentials // nil when it has no address but the socket
 	certificates *pki.Authority         // nil when it has no address but the socket
@@ -230,7 +231,9 @@ func (s *Server) listen(name string) error {
 		listeners = append(listeners, bound(remote))
 		s.credentials = credentials
 	}
-	s.grpc = s.api.GRPC(credentials)
+	trusted := credentials.Trusted()
+	s.grpc, s.trustedGRPC = s.api.GRPC(credentials), s.api.TrustedGRPC(credentials)
+	s.serve(s.trustedGRPC, trusted)
 	s.linkGRPC = s.api.LinkGRPC()
 	if s.wire != nil {
 		s.log.Info("listening for controllers", "address", s.wire.Requests().Addr().String())
@@ -426,12 +429,14 @@ func (s *Server) Stop() {
 		go func() {
 			defer close(drained)
 			s.grpc.GracefulStop()
+			s.trustedGRPC.GracefulStop()
 			s.linkGRPC.GracefulStop()
 		}()
 		select {
 		case <-drained:
 		case <-time.After(drainLimit):
 			s.grpc.Stop()
+			s.trustedGRPC.Stop()
 			s.linkGRPC.Stop()
 			<-drained
 		}

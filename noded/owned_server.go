@@ -26,7 +26,13 @@ const (
 	// never asked for.
 	nameDeadline = 3 * time.Second
 	// maxOwnerCalls bounds the calls of one connection at once.
-	maxOwnerCalls = 16
+	maxOwnerCalls = 4
+	// What a call may send: anybody on this machine may connect, and all of a message is
+	// there before it is known whether the caller may command anything.
+	maxOwnerMessage = 64 << 10
+	maxOwnerHeaders = 16 << 10
+	ownerWindow     = 64 << 10
+	ownerBuffer     = 4 << 10
 )
 
 // ownerService is pb.NodeOwner.
@@ -46,7 +52,9 @@ func (a *agent) serveOwner(ctx context.Context, path string) {
 		a.log.Error("greclaim --local does not work on this node: set socket in its configuration to a path that no other node has", "error", err)
 		return
 	}
-	server := grpc.NewServer(grpc.Creds(newPeerCredentials()), grpc.ConnectionTimeout(greetingDeadline), grpc.MaxConcurrentStreams(maxOwnerCalls))
+	server := grpc.NewServer(grpc.Creds(newPeerCredentials()), grpc.ConnectionTimeout(greetingDeadline), grpc.MaxConcurrentStreams(maxOwnerCalls),
+		grpc.MaxRecvMsgSize(maxOwnerMessage), grpc.MaxHeaderListSize(maxOwnerHeaders), grpc.InitialWindowSize(ownerWindow), grpc.InitialConnWindowSize(ownerWindow),
+		grpc.ReadBufferSize(ownerBuffer), grpc.SharedWriteBuffer(true))
 	pb.RegisterNodeOwnerServer(server, &ownerService{agent: a})
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	passwd "github.com/moby/sys/user"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -26,9 +27,20 @@ const (
 	maxAccounts = 4096
 	getentLimit = 3 * time.Second
 	maxGroups   = 65536 // NGROUPS_MAX of Linux
+
+	// Lookups under way at once, for requests and for connections. Each holds a thread for as
+	// long as a name service does not answer, and a process has 10,000 of them. Those for
+	// connections are few: anybody may connect, as any of the numbers that subuid(5) gives.
+	maxLookups     = 2048
+	maxDoorLookups = 256
 )
 
+// lookupPatience is how long a request waits for the name service.
+var lookupPatience = 10 * time.Second
+
 var errNoAccount = errors.New("no such user in the user database of the controller's host")
+
+var errNameService = fmt.Errorf("%w: its name service does not answer in time: try again, and tell an administrator if it stays so", errNoAccount)
 
 type accountEntry struct {
 	owner *pb.Identity
@@ -43,8 +55,12 @@ var accounts = struct {
 
 // lookupUID returns the account with this number.
 func lookupUID(uid uint32) (*pb.Identity, error) {
+	return requestLookups.uid(uid)
+}
+
+func (l *lookups) uid(uid uint32) (*pb.Identity, error) {
 	text := strconv.FormatUint(uint64(uid), 10)
-	return remember("#"+text, func() (*user.User, error) { return user.LookupId(text) })
+	return l.remember("#"+text, func() (*user.User, error) { return user.LookupId(text) })
 }
 
 // lookupName returns the account of this name.
@@ -52,7 +68,7 @@ func lookupName(name string) (*pb.Identity, error) {
 	if name == "" || len(name) > 256 || strings.ContainsAny(name, ":\n\x00") {
 		return nil, errNoAccount
 	}
-	return remember(name, func() (*user.User, error) { return user.Lookup(name) })
+	return requestLookups.remember(name, func() (*user.User, error) { return user.Lookup(name) })
 }
 
 // remembered is the account of this name if it was looked up before, however
@@ -75,7 +91,7 @@ func noAccount(err error) error {
 	return fmt.Errorf("%w: %w", errNoAccount, err)
 }
 
-func remember(key string, find func() (*user.User, error)) (*pb.Identity, error) {
+func (l *lookups) remember(key string, find func() (*user.User, error)) (*pb.Identity, error) {
 	now := time.Now()
 	accounts.Lock()
 	entry, known := accounts.entries[key]
@@ -83,20 +99,51 @@ func remember(key string, find func() (*user.User, error)) (*pb.Identity, error)
 	if known && now.Before(entry.until) {
 		return entry.owner, entry.err
 	}
+	asked := l.underWay.DoChan(key, func() (any, error) { return l.ask(key, find), nil })
+	timer := time.NewTimer(lookupPatience)
+	defer timer.Stop()
+	select {
+	case answer := <-asked:
+		entry, _ = answer.Val.(accountEntry)
+		return entry.owner, entry.err
+	case <-timer.C:
+		return nil, errNameService
+	}
+}
+
+// lookups are questions to the name service: one for each key at a time, whoever asks.
+type lookups struct {
+	underWay singleflight.Group
+	places   chan struct{}
+}
+
+var (
+	requestLookups = &lookups{places: make(chan struct{}, maxLookups)}
+	doorLookups    = &lookups{places: make(chan struct{}, maxDoorLookups)}
+)
+
+// ask asks the name service, and remembers the answer.
+func (l *lookups) ask(key string, find func() (*user.User, error)) (entry accountEntry) {
+	select {
+	case l.places <- struct{}{}:
+		defer func() { <-l.places }()
+	default:
+		return accountEntry{err: errNameService}
+	}
 	found, err := find()
 	if err == nil {
 		entry.owner, entry.err = complete(found)
 	} else {
-		entry.owner, entry.err = nil, noAccount(err)
+		entry.err = noAccount(err)
 	}
-	entry.until = now.Add(accountTTL)
+	entry.until = time.Now().Add(accountTTL)
 	accounts.Lock()
 	defer accounts.Unlock()
 	if len(accounts.entries) >= maxAccounts {
 		clear(accounts.entries)
 	}
 	accounts.entries[key] = entry
-	return entry.owner, entry.err
+	return entry
 }
 
 // complete adds what a job needs: groups, group name, shell.

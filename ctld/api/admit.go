@@ -51,7 +51,7 @@ func (s *core) admit(ctx context.Context, info *tap.Info) (context.Context, erro
 		return nil, status.Errorf(codes.Unavailable, "%s has %d %s under way already: wait until some are answered, or end some", user, kind.limit, kind.what)
 	}
 	context.AfterFunc(ctx, release)
-	return ctx, nil
+	return context.WithValue(ctx, personKey{}, user), nil
 }
 
 // kind of a request, by how long it stays.
@@ -127,7 +127,7 @@ func personOf(uid uint32) string {
 	}
 	asked := make(chan error, 1)
 	go func() {
-		_, err := lookupUID(uid)
+		_, err := doorLookups.uid(uid)
 		asked <- err
 	}()
 	timer := time.NewTimer(accountWait)

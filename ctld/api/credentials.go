@@ -56,15 +56,31 @@ func (t tlsInfo) close() { _ = t.conn.Close() }
 // ServerCredentials identify the other end of each connection.
 type ServerCredentials struct {
 	tls        *tls.Config
-	open       places     // connections by user
-	handshakes places     // under way, all under one name
-	munge      *mungeDoor // nil = certificates only
+	open       places           // connections by user
+	handshakes places           // under way, all under one name
+	munge      *mungeDoor       // nil = certificates only
+	trusted    *trustedListener // of nodes and root; nil = they are served with the others
 
 	mu    sync.Mutex
 	shown map[net.Conn]*x509.Certificate // on connections that are open
 }
 
 func (c *ServerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if known, is := conn.(*trustedConn); is {
+		return known.Conn, known.info, nil
+	}
+	counted, info, err := c.identify(conn)
+	if err != nil || c.trusted == nil || !isTrusted(info) {
+		return counted, info, err
+	}
+	if err := c.trusted.hand(&trustedConn{Conn: counted, info: info}); err != credentials.ErrConnDispatched {
+		return nil, nil, errors.Join(err, counted.Close())
+	}
+	return nil, nil, credentials.ErrConnDispatched
+}
+
+// identify finds who is at the other end.
+func (c *ServerCredentials) identify(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := bare(conn).(*net.UnixConn)
 	if !ok {
 		return c.handshake(conn)

@@ -210,7 +210,7 @@ func FuzzTunnel(f *testing.F) {
 		if ctx.Err() == context.DeadlineExceeded {
 			t.Fatal("an end waits for ever")
 		}
-		if s.tunnels.open != 0 || len(s.tunnels.waiting) != 0 || len(s.tunnels.perJob) != 0 {
+		if s.tunnels.open != 0 || len(s.tunnels.waiting) != 0 || len(s.tunnels.perJob) != 0 || len(s.tunnels.perUser) != 0 {
 			t.Fatalf("%d tunnels stay open", s.tunnels.open)
 		}
 	})

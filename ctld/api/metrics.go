@@ -39,7 +39,7 @@ func newMetrics() *metrics {
 // server yet when they refuse, so it belongs to the process.
 var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "gleaner_api_refusals_total",
-	Help: "What was refused or cut off because of a bound: requests at once or too often, or connections, of one user; handshakes under way, credentials of munge to decode, an answer that nobody read.",
+	Help: "What was refused or cut off because of a bound: requests at once or too often, connections or bytes, of one user; handshakes under way, credentials of munge to decode, an answer that nobody read.",
 }, []string{"bound"})
 
 // Bounds, as the label names them.
@@ -50,6 +50,7 @@ const (
 	boundHandshakes  = "handshakes"
 	boundUnread      = "unread_answer"
 	boundMunge       = "munge"
+	boundBytes       = "user_bytes"
 )
 
 // fill creates every series at the start: one that appears with its first event
@@ -70,7 +71,7 @@ func (m *metrics) fill() {
 			m.updates.WithLabelValues(actionWord(action))
 		}
 	}
-	for _, bound := range []string{boundRequests, boundRate, boundConnections, boundHandshakes, boundUnread, boundMunge} {
+	for _, bound := range []string{boundRequests, boundRate, boundConnections, boundHandshakes, boundUnread, boundMunge, boundBytes} {
 		refusals.WithLabelValues(bound)
 	}
 }

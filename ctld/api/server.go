@@ -29,6 +29,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/ctld/tally"
+	"github.com/gleaner-hpc/gleaner/proto/budget"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -137,6 +138,8 @@ type core struct {
 	tunnels *tunnels
 	places  places
 	rates   rates
+	large   budget.Budget // of requests that come in pieces
+	answers budget.Budget // that users have not read
 	metrics *metrics
 	tally   tally.Requests
 	stop    chan struct{} // closed when the controller is about to stop
@@ -172,9 +175,19 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 		options.UnreadLimit = DefaultUnreadLimit
 	}
 	stop := make(chan struct{})
-	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), metrics: newMetrics(), stop: stop,
+	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop, ownerIn(cluster)), large: budget.Budget{Each: largeRequestsPerUser, All: largeRequests}, answers: budget.Budget{Each: heldAnswersPerUser, All: heldAnswers}, metrics: newMetrics(), stop: stop,
 		rates: rates{now: time.Now, log: options.Logger, policy: func() policy.RateLimit { return cluster.View().Policy().Rate }}}
 	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared, turns: semaphore.NewWeighted(registering)}, links: &PeerLink{core: shared}}
+}
+
+// ownerIn answers whose jobs are: root's, if there is no such job.
+func ownerIn(cluster Cluster) func(job uint32) uint32 {
+	return func(id uint32) uint32 {
+		if job, known := cluster.View().Job(id); known {
+			return job.Owner().UID
+		}
+		return 0
+	}
 }
 
 // Stop makes the streams that never end by themselves end. Call it once.
@@ -183,6 +196,13 @@ func (s *Server) Stop() { close(s.stop) }
 // Streams on one connection: a supervisor relays every tunnel of its job over
 // one.
 const maxStreams = 1024
+
+// What a user may have sent unread, in a stream and on a connection: gRPC would raise it to
+// megabytes for each stream of a quick connection.
+const (
+	userWindow           = 64 << 10
+	userConnectionWindow = 256 << 10
+)
 
 // streamWorkers are goroutines that take one request after another. A new
 // goroutine has to grow its stack for each; a request that finds no worker free
@@ -203,10 +223,21 @@ const proposeLimit = 30 * time.Second
 // all that its own clients and nodes have. Each of those is bounded itself.
 const maxPassedOn = 1 << 17
 
-// GRPC makes the gRPC server around the handlers, for any number of
-// listeners.
+// GRPC makes the gRPC server around the handlers for users, for any number of listeners.
 func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
-	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.noteUnary, s.recoverUnary, s.forwardUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.dropUnread, s.forwardStream, s.auditStream))
+	return s.publicServer(creds, grpc.MaxRecvMsgSize(spec.MaxPieceBytes), grpc.InitialWindowSize(userWindow), grpc.InitialConnWindowSize(userConnectionWindow))
+}
+
+// TrustedGRPC makes the one for what credentials hand over: nodes, and root here.
+func (s *Server) TrustedGRPC(creds credentials.TransportCredentials) *grpc.Server {
+	return s.publicServer(creds, grpc.MaxRecvMsgSize(spec.MaxMessageBytes))
+}
+
+func (s *Server) publicServer(creds credentials.TransportCredentials, bounds ...grpc.ServerOption) *grpc.Server {
+	unary := chainUnary(s.noteUnary, s.recoverUnary, s.forwardUnary, s.auditUnary)
+	stream := chainStream(s.noteStream, s.dropUnread, s.forwardStream, s.auditStream)
+	return s.serverWith(creds, append(bounds, grpc.MaxConcurrentStreams(maxStreams),
+		grpc.UnaryInterceptor(chainUnary(s.holdUnary, unary)), grpc.StreamInterceptor(chainStream(s.holdStream, s.inPieces(unary, stream))))...)
 }
 
 // connectionBuffer is what each connection reads into. Thousands of nodes each have one all
@@ -215,18 +246,16 @@ const connectionBuffer = 4 << 10
 
 // LinkGRPC makes the gRPC server for the other controllers.
 func (s *Server) LinkGRPC() *grpc.Server {
-	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.noteUnary, s.answeredUnary, s.recoverUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.answeredStream, s.dropUnread, s.auditStream))
+	server := s.serverWith(LinkCredentials(), grpc.MaxRecvMsgSize(spec.MaxMessageBytes), grpc.MaxConcurrentStreams(maxPassedOn), grpc.ChainUnaryInterceptor(s.noteUnary, s.answeredUnary, s.recoverUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.answeredStream, s.dropUnread, s.auditStream))
 	pb.RegisterPeerLinkServer(server, s.links)
 	return server
 }
 
-func (s *Server) serverWith(creds credentials.TransportCredentials, streams uint32, interceptors ...grpc.ServerOption) *grpc.Server {
-	server := grpc.NewServer(append(interceptors,
+func (s *Server) serverWith(creds credentials.TransportCredentials, options ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(options,
 		grpc.Creds(creds),
 		grpc.ForceServerCodecV2(partsCodec{}),
-		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
-		grpc.MaxConcurrentStreams(streams),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InTapHandle(s.admit),

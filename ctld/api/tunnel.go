@@ -23,7 +23,12 @@ const (
 	joinLimit        = 10 * time.Second
 	maxTunnels       = 8192 // each is two streams and two goroutines
 	maxTunnelsPerJob = 2048 // a step on every node of a large job
-	maxLineBytes     = 64   // of a line's name, which is a UUID
+	// What one user's jobs have of them, and what each has even if others have them all.
+	maxTunnelsPerUser = 4096
+	leastTunnels      = 16
+	// imageTunnels are kept for images of processes: a job that moves does not wait for users.
+	imageTunnels = 1024
+	maxLineBytes = 64 // of a line's name, which is a UUID
 )
 
 // tunnelStream is either end.
@@ -40,6 +45,8 @@ type tunnels struct {
 	waiting map[string]*channel
 	open    int
 	perJob  map[uint32]int
+	perUser map[uint32]int
+	ownerOf func(job uint32) (uid uint32)
 }
 
 // channel is one tunnel that waits for its second end.
@@ -49,25 +56,37 @@ type channel struct {
 	// purpose is what the end that was asked must come for: the digest of an image,
 	// forOutput, or "", a job that runs.
 	purpose string
+	user    uint32 // whose job it is
 	// second delivers the end that was asked; its handler returns when over
 	// is closed.
 	second chan tunnelStream
 	over   chan struct{}
 }
 
-func newTunnels(stop <-chan struct{}) *tunnels {
-	return &tunnels{stop: stop, waiting: make(map[string]*channel), perJob: make(map[uint32]int)}
+func newTunnels(stop <-chan struct{}, ownerOf func(job uint32) (uid uint32)) *tunnels {
+	return &tunnels{stop: stop, waiting: make(map[string]*channel), perJob: make(map[uint32]int), perUser: make(map[uint32]int), ownerOf: ownerOf}
+}
+
+// isFull says whether there is no place for a channel.
+func (t *tunnels) isFull(c *channel) bool {
+	if c.purpose != "" && c.purpose != forOutput { // an image
+		return t.open >= maxTunnels+imageTunnels
+	}
+	mine := t.perUser[c.user]
+	return t.perJob[c.alloc.Job] >= maxTunnelsPerJob || mine >= maxTunnelsPerUser || t.open >= maxTunnels && mine >= leastTunnels
 }
 
 // begin makes a channel; end frees its place.
 func (t *tunnels) begin(name string, c *channel) error {
+	c.user = t.ownerOf(c.alloc.Job)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open >= maxTunnels || t.perJob[c.alloc.Job] >= maxTunnelsPerJob {
-		return status.Errorf(codes.ResourceExhausted, "too many tunnels are open (%d of all jobs, %d of this one): start fewer steps at once", t.open, t.perJob[c.alloc.Job])
+	if t.isFull(c) {
+		return status.Errorf(codes.ResourceExhausted, "too many tunnels are open (%d of all jobs, %d of this user's, %d of this one): start fewer steps at once", t.open, t.perUser[c.user], t.perJob[c.alloc.Job])
 	}
 	t.open++
 	t.perJob[c.alloc.Job]++
+	t.perUser[c.user]++
 	t.waiting[name] = c
 	return nil
 }
@@ -79,6 +98,9 @@ func (t *tunnels) end(name string, c *channel) {
 	t.open--
 	if t.perJob[c.alloc.Job]--; t.perJob[c.alloc.Job] <= 0 {
 		delete(t.perJob, c.alloc.Job)
+	}
+	if t.perUser[c.user]--; t.perUser[c.user] <= 0 {
+		delete(t.perUser, c.user)
 	}
 	close(c.over)
 }

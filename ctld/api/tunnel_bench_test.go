@@ -48,7 +48,7 @@ func BenchmarkTunnel(b *testing.B) {
 		b.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.ForceServerCodecV2(passon.Codec{}), grpc.ReadBufferSize(connectionBuffer))
-	pb.RegisterNodeLinkServer(server, &joining{tunnels: newTunnels(make(chan struct{}))})
+	pb.RegisterNodeLinkServer(server, &joining{tunnels: newTunnels(make(chan struct{}), func(uint32) uint32 { return 0 })})
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 	open := func(channel string) pb.NodeLink_TunnelClient {

@@ -21,6 +21,7 @@ import (
 type Controllers struct {
 	targets []string
 	tlsDir  string
+	options []grpc.DialOption
 
 	mu      sync.Mutex
 	present *link // nil before the first call, and after one was left
@@ -36,8 +37,8 @@ type link struct {
 
 // Open prepares calls to the first of the targets that serves; it contacts
 // nobody yet. Targets and tlsDir are as for Dial.
-func Open(targets []string, tlsDir string) (*Controllers, error) {
-	c := &Controllers{targets: slices.Clone(targets), tlsDir: tlsDir}
+func Open(targets []string, tlsDir string, options ...grpc.DialOption) (*Controllers, error) {
+	c := &Controllers{targets: slices.Clone(targets), tlsDir: tlsDir, options: options}
 	var err error
 	c.present, err = c.dial()
 	return c, err
@@ -49,7 +50,7 @@ func (c *Controllers) dial() (*link, error) {
 	if len(c.targets) > 0 {
 		begin = c.left % len(c.targets)
 	}
-	connection, err := Dial(slices.Concat(c.targets[begin:], c.targets[:begin]), c.tlsDir)
+	connection, err := Dial(slices.Concat(c.targets[begin:], c.targets[:begin]), c.tlsDir, c.options...)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func Remote(targets []string) []string {
 // nobody yet: the first call does. tlsDir holds ca.pem, cert.pem and key.pem
 // for targets over TCP; "" means that of TLSDir, where ca.pem is enough if this host has
 // munged.
-func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
+func Dial(targets []string, tlsDir string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	addresses, needTLS, err := parseAll(targets)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	}
 	static := manual.NewBuilderWithScheme("gleaner")
 	static.InitialState(resolver.State{Addresses: addresses})
-	return grpc.NewClient("gleaner:///controllers",
+	return grpc.NewClient("gleaner:///controllers", append([]grpc.DialOption{
 		grpc.WithResolvers(static),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dialAddress),
@@ -139,8 +139,12 @@ func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 		// A stream on which nothing need come ends, with UNAVAILABLE, when the
 		// controller hangs or is cut off.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-	)
+	}, options...)...)
 }
+
+// Window bounds what a controller may have sent in each call before it is read: who relays
+// for others holds it for them. Otherwise gRPC raises it to megabytes on a quick connection.
+func Window(bytes int32) grpc.DialOption { return grpc.WithInitialWindowSize(bytes) }
 
 func parseAll(targets []string) (addresses []resolver.Address, needTLS bool, err error) {
 	if len(targets) == 0 {

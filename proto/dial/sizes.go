@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/proto/pieces"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -28,10 +29,32 @@ func explainSize(err error) error {
 }
 
 func explainCall(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if message, is := inPieces(method, request); is {
+		return explainSize(callInPieces(ctx, method, message, answer, func(ctx context.Context, about *grpc.StreamDesc, carrier string) (grpc.ClientStream, error) {
+			return conn.NewStream(ctx, about, carrier, options...)
+		}))
+	}
 	return explainSize(invoke(ctx, method, request, answer, conn, options...))
 }
 
 func explainStream(ctx context.Context, about *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	if !about.ClientStreams && strings.HasPrefix(method, controllerPrefix) {
+		return explainedStream{&oneRequest{method: method, open: func(request any) (grpc.ClientStream, error) {
+			if message, is := inPieces(method, request); is {
+				return pieces.Open(ctx, method, message, func(ctx context.Context, about *grpc.StreamDesc, carrier string) (grpc.ClientStream, error) {
+					return open(ctx, about, conn, carrier, options...)
+				})
+			}
+			stream, err := open(ctx, about, conn, method, options...)
+			if err != nil {
+				return nil, err
+			}
+			if err := stream.SendMsg(request); err != nil {
+				return nil, err
+			}
+			return stream, nil
+		}}}, nil
+	}
 	stream, err := open(ctx, about, conn, method, options...)
 	if err != nil {
 		return nil, explainSize(err)

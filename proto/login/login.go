@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/proto/budget"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -51,12 +52,21 @@ const (
 	greetingLimit    = 10 * time.Second
 	connectionWindow = 256 << 10
 	callWindow       = 64 << 10
-	idleAfter        = 30 * time.Second // a user's connection to the controllers is closed
+	connectionBuffer = 4 << 10 // what each connection reads and writes into
+	maxHeaderBytes   = 4 << 10 // of one request
+	// What is held of answers that have not been read: of one user, of lists and of other
+	// answers each, one of the largest, and one that comes; and of all who have some already.
+	heldAnswers    = 2 * spec.MaxMessageBytes
+	allHeldAnswers = 16 * spec.MaxMessageBytes
+	idleAfter      = 30 * time.Second // a user's connection to the controllers is closed
 	// unheardAfter: a caller that gives up after waiting so long for a first word will ask
 	// again, and then another controller, because this one may hang.
 	unheardAfter     = time.Second
 	controllerPrefix = "/gleaner.v1.Controller/"
 )
+
+// answerPatience is how long an answer waits until others of its user have been read.
+var answerPatience = 10 * time.Second
 
 // renewEvery is how often it is looked whether the host's certificate is to be renewed.
 var renewEvery = 10 * time.Minute
@@ -67,10 +77,11 @@ type Agent struct {
 	TLSDir      string   // holds the host's ca.pem, cert.pem and key.pem
 	Log         *slog.Logger
 
-	names names
-	mu    sync.Mutex
-	users map[uint32]*person
-	all   int // connections
+	names   names
+	answers budget.Budget // as long as nobody has read them
+	mu      sync.Mutex
+	users   map[uint32]*person
+	all     int // connections
 }
 
 // person is what one user has open.
@@ -82,13 +93,17 @@ type person struct {
 
 // Serve serves a listener of unix sockets (dial.ListenUnix) until ctx ends.
 func (a *Agent) Serve(ctx context.Context, listener net.Listener) error {
+	a.answers.Each, a.answers.All = heldAnswers, allHeldAnswers
 	server := grpc.NewServer(
 		grpc.Creds(&credentialsOf{agent: a}),
 		grpc.ForceServerCodecV2(passon.Codec{}),
 		grpc.UnknownServiceHandler(a.handle),
 		grpc.ConnectionTimeout(greetingLimit),
-		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
+		grpc.MaxRecvMsgSize(spec.MaxPieceBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ReadBufferSize(connectionBuffer),
+		grpc.SharedWriteBuffer(true),
 		grpc.MaxConcurrentStreams(maxCalls),
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.InitialWindowSize(callWindow),
@@ -129,7 +144,7 @@ func (a *Agent) handle(_ any, incoming grpc.ServerStream) error {
 	// A context without what the caller sent: only this host's word goes further.
 	ctx := metadata.NewOutgoingContext(incoming.Context(), metadata.Pairs(KeyUID, strconv.FormatUint(uint64(who.uid), 10), KeyUser, name))
 	begun := time.Now()
-	heard, err := passon.Stream(ctx, controllers, method, incoming)
+	heard, err := passon.Stream(ctx, controllers, method, incoming, passon.Room{Budget: &a.answers, Who: strconv.FormatUint(uint64(who.uid), 10), Patience: answerPatience})
 	if !heard && incoming.Context().Err() != nil && time.Since(begun) > unheardAfter {
 		controllers.Leave()
 	}
@@ -166,7 +181,7 @@ func (a *Agent) take(uid uint32) (controllers *dial.Controllers, release func(),
 		return nil, nil, status.Errorf(codes.Unavailable, "user %d has %d requests under way on this host: wait until some are answered, or end some", uid, u.calls)
 	}
 	if u.controllers == nil {
-		if u.controllers, err = dial.Open(a.Controllers, a.TLSDir); err != nil {
+		if u.controllers, err = dial.Open(a.Controllers, a.TLSDir, dial.Window(callWindow)); err != nil {
 			u.controllers = nil
 			a.forget(uid, u)
 			return nil, nil, status.Errorf(codes.Unavailable, "the agent of this host cannot ask a controller: %v", err)

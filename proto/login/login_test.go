@@ -26,6 +26,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
@@ -35,6 +36,8 @@ type controller struct {
 	mu   sync.Mutex
 	seen []metadata.MD
 	hold chan struct{} // followers stay until it is closed
+
+	listed []byte // what ListJobs answers
 }
 
 func (c *controller) note(ctx context.Context) {
@@ -52,6 +55,10 @@ func (c *controller) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingRespo
 func (c *controller) Submit(ctx context.Context, _ *pb.SubmitRequest) (*pb.SubmitResponse, error) {
 	c.note(ctx)
 	return nil, status.Error(codes.InvalidArgument, "no such partition")
+}
+
+func (c *controller) ListJobs(_ *pb.ListJobsRequest, stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error {
+	return stream.SendMsg(passon.Of(c.listed))
 }
 
 func (c *controller) Follow(_ *pb.FollowRequest, stream grpc.ServerStreamingServer[pb.Event]) error {
@@ -79,6 +86,12 @@ func (c *controller) last() string {
 // started is an agent before a controller; its socket is open to all.
 func started(t *testing.T) (c *controller, socket string) {
 	t.Helper()
+	c, _, socket = startedAgent(t)
+	return c, socket
+}
+
+func startedAgent(t *testing.T) (c *controller, agent *Agent, socket string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "login-")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +105,7 @@ func started(t *testing.T) (c *controller, socket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.ForceServerCodecV2(passon.Codec{}))
 	pb.RegisterControllerServer(server, c)
 	go func() { _ = server.Serve(above) }()
 	t.Cleanup(server.Stop)
@@ -102,7 +115,7 @@ func started(t *testing.T) (c *controller, socket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent := &Agent{Controllers: []string{"unix://" + filepath.Join(dir, "c")}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	agent = &Agent{Controllers: []string{"unix://" + filepath.Join(dir, "c")}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	// The numbers of these tests have names, whatever this machine calls them.
 	agent.names.lookup = func(uid string) (*user.User, error) {
 		if uid == "20079" {
@@ -119,7 +132,7 @@ func started(t *testing.T) (c *controller, socket string) {
 			t.Errorf("the agent ended with %v", err)
 		}
 	})
-	return c, socket
+	return c, agent, socket
 }
 
 func client(t *testing.T, socket string) *grpc.ClientConn {

@@ -9,11 +9,9 @@
 package passon
 
 import (
-	"context"
 	"errors"
 	"io"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -90,31 +88,4 @@ func Copy(send, receive func(any) error) error {
 			return err
 		}
 	}
-}
-
-// Stream makes the same call of method on conn, with the metadata of ctx, and joins both.
-// ctx must end with the incoming call. heard says whether there was any answer.
-func Stream(ctx context.Context, conn grpc.ClientConnInterface, method string, incoming grpc.ServerStream) (heard bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	about := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	outgoing, err := conn.NewStream(ctx, about, method, grpc.ForceCodecV2(Codec{}))
-	if err != nil {
-		return false, err
-	}
-	go func() {
-		err := Copy(outgoing.SendMsg, incoming.RecvMsg)
-		switch {
-		case err == nil:
-			_ = outgoing.CloseSend()
-		case !errors.Is(err, io.EOF): // EOF: the far end has answered early
-			cancel()
-		}
-	}()
-	err = Copy(incoming.SendMsg, func(m any) error {
-		err := outgoing.RecvMsg(m)
-		heard = heard || err == nil
-		return err
-	})
-	return heard, err
 }

@@ -34,7 +34,7 @@ const magic = "gleaner-snapshot\n"
 // Limits.
 const (
 	// MaxPiece bounds the bytes of state in one message.
-	MaxPiece = 256 << 10
+	MaxPiece = 128 << 10
 	// MaxBytes bounds the state: many times what the largest queue takes.
 	MaxBytes = 16 << 30
 	// MaxRecorded bounds the recording: several times what the most runs take.

@@ -48,9 +48,16 @@ const (
 	MaxGPUs = 1 << 20
 	// MaxPathBytes is PATH_MAX of Linux.
 	MaxPathBytes = 4096
-	// MaxMessageBytes bounds one gRPC message: a script, its environment and
+	// MaxMessageBytes bounds one request or answer: a script, its environment and
 	// arguments, and room for the rest.
 	MaxMessageBytes = 16 << 20
+	// MaxPieceBytes bounds one message that a user's program sends. gRPC keeps what has
+	// come of a message before anybody can refuse it, for each call that is open: so
+	// messages are small, and a larger request comes in pieces, whose sum is said first.
+	MaxPieceBytes = 160 << 10
+	// PieceBytes is from what size on a request is sent in pieces, and how much of it is
+	// in each. The rest of a message is for what is beside the data.
+	PieceBytes = 128 << 10
 	// MaxUserBytes bounds what the jobs of one user keep in scripts, environments
 	// and arguments, those included that are over and remembered: ten thousand
 	// jobs with a script and an environment of 25 KB each, none like another.

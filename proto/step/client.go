@@ -30,6 +30,11 @@ func NewClient(conn io.ReadWriteCloser) *Client {
 	return c
 }
 
+// Short has it take short answers only, at most MaxShortBytes each: OK and Failed, which are
+// what Signal and StartBatch are answered with. Whoever asks a process of somebody else's
+// gives it no more memory than that.
+func (c *Client) Short() { c.reader.control = MaxShortBytes }
+
 // Close ends the connection; tasks that still run are killed.
 func (c *Client) Close() error {
 	c.shut()

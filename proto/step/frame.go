@@ -55,13 +55,14 @@ func Write(w io.Writer, m Message) error {
 
 // Reader reads messages from a stream.
 type Reader struct {
-	stream *bufio.Reader
+	stream  *bufio.Reader
+	control uint32 // the most bytes of a control message
 }
 
 // NewReader reads from r.
 func NewReader(r io.Reader) *Reader {
 	// Small, because thousands of steps may wait; long payloads are not copied through it.
-	return &Reader{stream: bufio.NewReaderSize(r, 8<<10)}
+	return &Reader{stream: bufio.NewReaderSize(r, 8<<10), control: MaxControlBytes}
 }
 
 // Read returns the next message. It fails with io.EOF at a clean end of the
@@ -73,7 +74,7 @@ func (r *Reader) Read() (Message, error) {
 		return nil, err
 	}
 	kind, length := Kind(header[0]), binary.BigEndian.Uint32(header[1:])
-	limit := uint32(MaxControlBytes)
+	limit := r.control
 	if kind == KindOutput || kind == KindInput {
 		limit = MaxDataBytes + outputHeaderBytes
 	}

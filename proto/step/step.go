@@ -37,6 +37,9 @@ const (
 	// MaxControlBytes bounds a control payload. The environment of a job is at
 	// most 1 MiB, base64 makes that 1.4 MiB, and tasks may have some more.
 	MaxControlBytes = 8 << 20
+	// MaxShortBytes bounds the answers of Client.Short. Two bytes of JSON can mean a hundred in
+	// memory.
+	MaxShortBytes = 8 << 10
 	// MaxTasks is the most tasks of one step on one node.
 	MaxTasks = 4096
 	// InputWindow is how many bytes of input may be on their way.

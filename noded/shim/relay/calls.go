@@ -29,23 +29,38 @@ const (
 
 const (
 	controllerPrefix = "/gleaner.v1.Controller/"
-	// maxCalls bounds the calls of one job that run at once: each may hold a
-	// whole message, in memory that is not the job's.
+	// maxCalls bounds the calls of one job that run at once: each may hold two small
+	// messages (spec.MaxPieceBytes) of what the job sends, in memory that is not the job's.
 	maxCalls = 64
+	// heldAnswers bounds the bytes of answers that the job has not read yet, of lists and of
+	// other answers each: one of the largest, and one that comes.
+	heldAnswers = 2 * spec.MaxMessageBytes
 	// Tunnels that are open at once: every step has one to each other node.
 	// Few where there is no other node.
 	tunnelsPerNode, fewTunnels, maxTunnels = 128, 4, 1024
 	// maxConnections bounds the connections to the job's socket.
-	maxConnections = 512
+	maxConnections = 256
+	// streamsPerNode is how many tunnels to each other node a connection may have: a command
+	// has one. What goes beyond waits in the command. A call that is over and whose end nobody
+	// reads still has its place there.
+	streamsPerNode = 4
 	// What a connection, and a stream in it, may have sent unread.
 	connectionWindow = 256 << 10
 	callWindow       = 64 << 10
+	// controllerWindow is what a controller may have sent unread, in each call and tunnel.
+	controllerWindow = 256 << 10
+	// What each connection reads and writes into, and its headers may have.
+	connectionBuffer = 4 << 10
+	maxHeaderBytes   = 4 << 10
 	// A caller that gives up after waiting so long for a first word will ask
 	// again. Then the relay asks another controller, because this one may hang.
 	unheardAfter = time.Second
 	// leastPause is how often a client may ask whether the relay is there.
 	leastPause = 5 * time.Second
 )
+
+// answerPatience is how long an answer waits until others have been read.
+var answerPatience = 10 * time.Second
 
 // Serve listens on the job's socket, for the job's user only.
 func (r *Relay) Serve() error {
@@ -56,9 +71,12 @@ func (r *Relay) Serve() error {
 	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(passon.Codec{}),
 		grpc.UnknownServiceHandler(r.handle),
-		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
+		grpc.MaxRecvMsgSize(spec.MaxPieceBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
-		grpc.MaxConcurrentStreams(uint32(maxCalls+cap(r.tunnels))),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ReadBufferSize(connectionBuffer),
+		grpc.SharedWriteBuffer(true),
+		grpc.MaxConcurrentStreams(uint32(maxCalls+min(streamsPerNode*max(len(r.Order.Allocation), 1), cap(r.tunnels)))),
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.InitialWindowSize(callWindow),
 		// A step of which nothing is heard asks every ten seconds whether this is there
@@ -107,7 +125,7 @@ func (r *Relay) handle(_ any, incoming grpc.ServerStream) error {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	begun := time.Now()
-	answered, err := passon.Stream(r.vouch(incoming.Context()), conn, method, incoming)
+	answered, err := passon.Stream(r.vouch(incoming.Context()), conn, method, incoming, passon.Room{Budget: &r.answers, Patience: answerPatience})
 	if !answered && incoming.Context().Err() != nil && time.Since(begun) > unheardAfter {
 		conn.Leave()
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
+	"github.com/gleaner-hpc/gleaner/proto/budget"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/passon"
@@ -57,6 +58,7 @@ type Relay struct {
 	Config
 	calls   chan struct{} // one for each that runs
 	tunnels chan struct{}
+	answers budget.Budget // to calls, as long as the job has not read them
 	context context.Context
 	cancel  context.CancelFunc
 	// questions are the questions to process 1 that are under way. While none is allowed,
@@ -80,6 +82,7 @@ func New(config Config) *Relay {
 	r := &Relay{
 		Config: config, questions: semaphore.NewWeighted(maxQuestions),
 		calls: make(chan struct{}, maxCalls), tunnels: make(chan struct{}, tunnels),
+		answers: budget.Budget{Each: heldAnswers, All: 2 * heldAnswers},
 	}
 	r.context, r.cancel = context.WithCancel(context.Background())
 	return r
@@ -107,7 +110,7 @@ func (r *Relay) controller() (*dial.Controllers, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.conn == nil {
-		conn, err := dial.Open(r.Settings.Controllers, r.Settings.TLSDir)
+		conn, err := dial.Open(r.Settings.Controllers, r.Settings.TLSDir, dial.Window(controllerWindow))
 		if err != nil {
 			return nil, err
 		}
@@ -178,6 +181,7 @@ func (r *Relay) AskInit(ctx context.Context, ask func(*step.Client) error) error
 		_ = conn.SetDeadline(deadline)
 	}
 	client := step.NewClient(conn)
+	client.Short() // the job's user can put another program in the place of process 1
 	defer client.Close()
 	return ask(client)
 }

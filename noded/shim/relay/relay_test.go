@@ -23,6 +23,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
@@ -33,6 +34,7 @@ type controller struct {
 	calls    chan metadata.MD
 	opened   chan *pb.TunnelOpen
 	measured chan *pb.NodeSteps
+	listed   []byte // what ListJobs answers; nil = three messages
 }
 
 func (c *controller) saw(ctx context.Context) {
@@ -49,12 +51,25 @@ func (c *controller) Submit(ctx context.Context, r *pb.SubmitRequest) (*pb.Submi
 }
 
 func (c *controller) ListJobs(_ *pb.ListJobsRequest, stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error {
+	if c.listed != nil {
+		return stream.SendMsg(passon.Of(c.listed))
+	}
 	for i := range uint32(3) {
 		if err := stream.Send(&pb.ListJobsResponse{Jobs: []*pb.Job{{Epoch: i}}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c *controller) Attach(stream grpc.BidiStreamingServer[pb.TunnelMessage, pb.TunnelMessage]) error {
+	_, err := stream.Recv()
+	return err
+}
+
+func (c *controller) InPieces(stream grpc.BidiStreamingServer[pb.Piece, pb.Piece]) error {
+	_, err := stream.Recv()
+	return err
 }
 
 // Tunnel answers every message with itself, until it is half closed.
@@ -95,7 +110,7 @@ func relayed(t *testing.T, uid uint32) (*Relay, *controller, *grpc.ClientConn) {
 	controllers := filepath.Join(socketDir, "s")
 	listener, err := net.Listen("unix", controllers)
 	must(t, err)
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.ForceServerCodecV2(passon.Codec{}))
 	pb.RegisterControllerServer(server, c)
 	pb.RegisterNodeLinkServer(server, c)
 	go func() { _ = server.Serve(listener) }()
@@ -129,8 +144,8 @@ func TestRelay(t *testing.T) {
 	client := pb.NewControllerClient(conn)
 	// What the caller claims about itself is not passed on.
 	ctx := metadata.AppendToOutgoingContext(deadline(t), jobKey, "99.1", "other", "x")
-	response, err := client.Submit(ctx, &pb.SubmitRequest{Spec: &pb.JobSpec{Script: make([]byte, 3<<20)}})
-	if err != nil || response.JobId != 3<<20 {
+	response, err := client.Submit(ctx, &pb.SubmitRequest{Spec: &pb.JobSpec{Script: make([]byte, 100<<10)}})
+	if err != nil || response.JobId != 100<<10 {
 		t.Errorf("Submit: %v, %v", response, err)
 	}
 	md := <-c.calls

@@ -17,8 +17,11 @@ import (
 // tells the other how much has come. The last byte of an end is followed by
 // one that means its end, so that the other end confirms this too.
 const (
-	// keptMost bounds what one end keeps; then it stops reading.
-	keptMost = 512 << 10
+	// What one end keeps at most, before it stops reading: as much as keptMost, and in jobs of
+	// many nodes less, so that all of an allocation keep about keptByAll; but not so little that
+	// a quick step waits for each word that it has arrived.
+	keptMost, keptLeast = 512 << 10, 128 << 10
+	keptByAll           = 64 << 20
 	// acknowledgeEvery is the number of bytes after which the other end is told.
 	acknowledgeEvery = 64 << 10
 )
@@ -46,6 +49,7 @@ var (
 // stepStream is one end.
 type stepStream struct {
 	local localEnd
+	most  int        // that is kept
 	using sync.Mutex // one tunnel at a time
 
 	mu   sync.Mutex
@@ -64,8 +68,11 @@ type stepStream struct {
 	cancel    context.CancelFunc
 }
 
-func newStepStream(local localEnd) *stepStream {
-	s := &stepStream{local: local}
+// keptOf is what each of so many streams keeps at most.
+func keptOf(streams int) int { return max(keptLeast, min(keptMost, keptByAll/streams)) }
+
+func newStepStream(local localEnd, most int) *stepStream {
+	s := &stepStream{local: local, most: most}
 	s.wake = sync.NewCond(&s.mu)
 	return s
 }
@@ -76,7 +83,7 @@ func (s *stepStream) fill(mustLast bool) {
 	buffer := make([]byte, tunnelBytes)
 	for {
 		s.mu.Lock()
-		for len(s.kept) >= keptMost && s.gone == nil {
+		for len(s.kept) >= s.most && s.gone == nil {
 			s.wake.Wait()
 		}
 		gone := s.gone

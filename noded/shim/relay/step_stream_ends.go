@@ -39,7 +39,7 @@ func (r *Relay) openStream(incoming grpc.ServerStream, target string) error {
 		return err
 	}
 	defer over()
-	s := newStepStream(&callEnd{stream: incoming})
+	s := newStepStream(&callEnd{stream: incoming}, keptOf(cap(r.tunnels)))
 	go s.fill(true) // a caller that is gone ends the step stream
 	stop := context.AfterFunc(r.context, func() { s.end(errClosing) })
 	defer stop()
@@ -221,7 +221,7 @@ func (r *Relay) streamFor(ctx context.Context, name string, again bool) (*joined
 		release()
 		return nil, errors.Join(status.Errorf(codes.Internal, "process 1 is reached by %T", conn), conn.Close())
 	}
-	s := &joinedStepStream{stepStream: newStepStream(end), release: release}
+	s := &joinedStepStream{stepStream: newStepStream(end, keptOf(cap(r.tunnels))), release: release}
 	s.expiry = time.AfterFunc(reconnectLimit, func() { r.dropStream(name, s, errClosing) })
 	if r.streams.open == nil {
 		r.streams.open = make(map[string]*joinedStepStream)

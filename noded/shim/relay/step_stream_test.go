@@ -98,7 +98,7 @@ func TestStepStreamOutlivesItsTunnels(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			localA, testA := socketPair(t)
 			localB, testB := socketPair(t)
-			a, b := newStepStream(localA), newStepStream(localB)
+			a, b := newStepStream(localA, keptLeast), newStepStream(localB, keptMost)
 			go a.fill(true)
 			go b.fill(false)
 			words := map[*net.UnixConn][]byte{testA: make([]byte, random.IntN(2<<20)), testB: make([]byte, random.IntN(2<<20))}
@@ -160,7 +160,7 @@ func (f *fakeTunnel) close(l *stepStream) {
 func TestStepStreamAbandoned(t *testing.T) {
 	localA, _ := socketPair(t)
 	localB, _ := socketPair(t)
-	a, b := newStepStream(localA), newStepStream(localB)
+	a, b := newStepStream(localA, keptLeast), newStepStream(localB, keptMost)
 	a.end(errors.New("the step was killed"))
 	tunnel := newFakeTunnel(t, 100)
 	endA, endB := tunnel.ends()
@@ -184,7 +184,7 @@ func TestStepStreamOfAStranger(t *testing.T) {
 		{{What: &pb.TunnelMessage_Received{}}, {What: &pb.TunnelMessage_Received{Received: 1 << 62}}},
 	} {
 		local, _ := socketPair(t)
-		l := newStepStream(local)
+		l := newStepStream(local, keptLeast)
 		tunnel := newFakeTunnel(t, 100)
 		end, stranger := tunnel.ends()
 		for _, m := range messages {
@@ -202,7 +202,7 @@ func TestStepStreamOfAStranger(t *testing.T) {
 func TestStepStreamToADeafEnd(t *testing.T) {
 	localA, testA := socketPair(t)
 	localB, testB := socketPair(t)
-	a, b := newStepStream(localA), newStepStream(localB)
+	a, b := newStepStream(localA, keptLeast), newStepStream(localB, keptMost)
 	_, err := testB.Write([]byte("done"))
 	must(t, err)
 	must(t, testB.Close())

@@ -163,6 +163,74 @@ func (NodeAction) EnumDescriptor() ([]byte, []int) {
 	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{1}
 }
 
+type Piece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`                                  // in the first message: "/gleaner.v1.Controller/Submit"
+	RequestBytes  uint32                 `protobuf:"varint,2,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"` // in the first message
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	End           bool                   `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"` // of one answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Piece) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Piece) GetRequestBytes() uint32 {
+	if x != nil {
+		return x.RequestBytes
+	}
+	return 0
+}
+
+func (x *Piece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Piece) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
 type SubmitRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // a UUID the client made; a retry sends the same
@@ -175,7 +243,7 @@ type SubmitRequest struct {
 
 func (x *SubmitRequest) Reset() {
 	*x = SubmitRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[0]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +255,7 @@ func (x *SubmitRequest) String() string {
 func (*SubmitRequest) ProtoMessage() {}
 
 func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[0]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +268,7 @@ func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRequest.ProtoReflect.Descriptor instead.
 func (*SubmitRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{0}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *SubmitRequest) GetRequestId() string {
@@ -234,7 +302,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[1]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -246,7 +314,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[1]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -259,7 +327,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{1}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SubmitResponse) GetJobId() uint32 {
@@ -291,7 +359,7 @@ type PlannedStart struct {
 
 func (x *PlannedStart) Reset() {
 	*x = PlannedStart{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +371,7 @@ func (x *PlannedStart) String() string {
 func (*PlannedStart) ProtoMessage() {}
 
 func (x *PlannedStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +384,7 @@ func (x *PlannedStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStart.ProtoReflect.Descriptor instead.
 func (*PlannedStart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PlannedStart) GetNow() bool {
@@ -374,7 +442,7 @@ type TestSubmissionResponse struct {
 
 func (x *TestSubmissionResponse) Reset() {
 	*x = TestSubmissionResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +454,7 @@ func (x *TestSubmissionResponse) String() string {
 func (*TestSubmissionResponse) ProtoMessage() {}
 
 func (x *TestSubmissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,7 +467,7 @@ func (x *TestSubmissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestSubmissionResponse.ProtoReflect.Descriptor instead.
 func (*TestSubmissionResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TestSubmissionResponse) GetStart() *PlannedStart {
@@ -446,7 +514,7 @@ type ExplainWaitRequest struct {
 
 func (x *ExplainWaitRequest) Reset() {
 	*x = ExplainWaitRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +526,7 @@ func (x *ExplainWaitRequest) String() string {
 func (*ExplainWaitRequest) ProtoMessage() {}
 
 func (x *ExplainWaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +539,7 @@ func (x *ExplainWaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainWaitRequest.ProtoReflect.Descriptor instead.
 func (*ExplainWaitRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExplainWaitRequest) GetId() *JobId {
@@ -497,7 +565,7 @@ type ExplainWaitResponse struct {
 
 func (x *ExplainWaitResponse) Reset() {
 	*x = ExplainWaitResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +577,7 @@ func (x *ExplainWaitResponse) String() string {
 func (*ExplainWaitResponse) ProtoMessage() {}
 
 func (x *ExplainWaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +590,7 @@ func (x *ExplainWaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainWaitResponse.ProtoReflect.Descriptor instead.
 func (*ExplainWaitResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{5}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExplainWaitResponse) GetJob() *Job {
@@ -578,7 +646,7 @@ type WaitAdvice struct {
 
 func (x *WaitAdvice) Reset() {
 	*x = WaitAdvice{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +658,7 @@ func (x *WaitAdvice) String() string {
 func (*WaitAdvice) ProtoMessage() {}
 
 func (x *WaitAdvice) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +671,7 @@ func (x *WaitAdvice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitAdvice.ProtoReflect.Descriptor instead.
 func (*WaitAdvice) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{6}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WaitAdvice) GetChange() *JobChange {
@@ -643,7 +711,7 @@ type JobFilter struct {
 
 func (x *JobFilter) Reset() {
 	*x = JobFilter{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +723,7 @@ func (x *JobFilter) String() string {
 func (*JobFilter) ProtoMessage() {}
 
 func (x *JobFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +736,7 @@ func (x *JobFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFilter.ProtoReflect.Descriptor instead.
 func (*JobFilter) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobFilter) GetIds() []*JobId {
@@ -784,7 +852,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +864,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +877,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListRunsRequest) GetFilter() *JobFilter {
@@ -881,7 +949,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +961,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +974,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListRunsResponse) GetRuns() []*PastRun {
@@ -954,7 +1022,7 @@ type RunSum struct {
 
 func (x *RunSum) Reset() {
 	*x = RunSum{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1034,7 @@ func (x *RunSum) String() string {
 func (*RunSum) ProtoMessage() {}
 
 func (x *RunSum) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1047,7 @@ func (x *RunSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSum.ProtoReflect.Descriptor instead.
 func (*RunSum) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunSum) GetAccount() string {
@@ -1045,7 +1113,7 @@ type EncodedRuns struct {
 
 func (x *EncodedRuns) Reset() {
 	*x = EncodedRuns{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1125,7 @@ func (x *EncodedRuns) String() string {
 func (*EncodedRuns) ProtoMessage() {}
 
 func (x *EncodedRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1138,7 @@ func (x *EncodedRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncodedRuns.ProtoReflect.Descriptor instead.
 func (*EncodedRuns) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EncodedRuns) GetRuns() [][]byte {
@@ -1115,7 +1183,7 @@ type ListNodeEventsRequest struct {
 
 func (x *ListNodeEventsRequest) Reset() {
 	*x = ListNodeEventsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1195,7 @@ func (x *ListNodeEventsRequest) String() string {
 func (*ListNodeEventsRequest) ProtoMessage() {}
 
 func (x *ListNodeEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1208,7 @@ func (x *ListNodeEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodeEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListNodeEventsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListNodeEventsRequest) GetNodes() string {
@@ -1181,7 +1249,7 @@ type ListNodeEventsResponse struct {
 
 func (x *ListNodeEventsResponse) Reset() {
 	*x = ListNodeEventsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1261,7 @@ func (x *ListNodeEventsResponse) String() string {
 func (*ListNodeEventsResponse) ProtoMessage() {}
 
 func (x *ListNodeEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1274,7 @@ func (x *ListNodeEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodeEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListNodeEventsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListNodeEventsResponse) GetEvents() []*NodeEvent {
@@ -1238,7 +1306,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1318,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1331,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelRequest) GetRequestId() string {
@@ -1318,7 +1386,7 @@ type ArrayTasks struct {
 
 func (x *ArrayTasks) Reset() {
 	*x = ArrayTasks{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1398,7 @@ func (x *ArrayTasks) String() string {
 func (*ArrayTasks) ProtoMessage() {}
 
 func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1411,7 @@ func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayTasks.ProtoReflect.Descriptor instead.
 func (*ArrayTasks) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ArrayTasks) GetJob() uint32 {
@@ -1373,7 +1441,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1453,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1466,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobResult) GetId() *JobId {
@@ -1438,7 +1506,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1518,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1531,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelResponse) GetResults() []*JobResult {
@@ -1486,7 +1554,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1566,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1579,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ControlRequest) GetRequestId() string {
@@ -1561,7 +1629,7 @@ type UpdateJobsRequest struct {
 
 func (x *UpdateJobsRequest) Reset() {
 	*x = UpdateJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1641,7 @@ func (x *UpdateJobsRequest) String() string {
 func (*UpdateJobsRequest) ProtoMessage() {}
 
 func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1654,7 @@ func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateJobsRequest) GetRequestId() string {
@@ -1626,7 +1694,7 @@ type UpdateJobsResponse struct {
 
 func (x *UpdateJobsResponse) Reset() {
 	*x = UpdateJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1706,7 @@ func (x *UpdateJobsResponse) String() string {
 func (*UpdateJobsResponse) ProtoMessage() {}
 
 func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1719,7 @@ func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateJobsResponse) GetResults() []*JobResult {
@@ -1674,7 +1742,7 @@ type SaveJobsRequest struct {
 
 func (x *SaveJobsRequest) Reset() {
 	*x = SaveJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1754,7 @@ func (x *SaveJobsRequest) String() string {
 func (*SaveJobsRequest) ProtoMessage() {}
 
 func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1767,7 @@ func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsRequest.ProtoReflect.Descriptor instead.
 func (*SaveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SaveJobsRequest) GetRequestId() string {
@@ -1746,7 +1814,7 @@ type SaveJobsResponse struct {
 
 func (x *SaveJobsResponse) Reset() {
 	*x = SaveJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1826,7 @@ func (x *SaveJobsResponse) String() string {
 func (*SaveJobsResponse) ProtoMessage() {}
 
 func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1839,7 @@ func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsResponse.ProtoReflect.Descriptor instead.
 func (*SaveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SaveJobsResponse) GetResults() []*JobResult {
@@ -1790,7 +1858,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1870,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1883,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -1838,7 +1906,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1918,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1931,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1900,7 +1968,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +1980,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +1993,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1952,7 +2020,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2032,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2045,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -2003,7 +2071,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2083,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2096,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -2046,7 +2114,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2126,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2139,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 type ListPartitionsResponse struct {
@@ -2083,7 +2151,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2163,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2176,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -2133,7 +2201,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2213,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2226,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -2211,7 +2279,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2291,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2304,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 // ReclaimNodesRequest takes nodes back for their owner. Coordinators of the account that
@@ -2258,7 +2326,7 @@ type ReclaimNodesRequest struct {
 
 func (x *ReclaimNodesRequest) Reset() {
 	*x = ReclaimNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2338,7 @@ func (x *ReclaimNodesRequest) String() string {
 func (*ReclaimNodesRequest) ProtoMessage() {}
 
 func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2351,7 @@ func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReclaimNodesRequest) GetRequestId() string {
@@ -2359,7 +2427,7 @@ type ReclaimNodesResponse struct {
 
 func (x *ReclaimNodesResponse) Reset() {
 	*x = ReclaimNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2439,7 @@ func (x *ReclaimNodesResponse) String() string {
 func (*ReclaimNodesResponse) ProtoMessage() {}
 
 func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2452,7 @@ func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReclaimNodesResponse) GetNodes() []*Node {
@@ -2406,7 +2474,7 @@ type ReleaseNodesRequest struct {
 
 func (x *ReleaseNodesRequest) Reset() {
 	*x = ReleaseNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2486,7 @@ func (x *ReleaseNodesRequest) String() string {
 func (*ReleaseNodesRequest) ProtoMessage() {}
 
 func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2499,7 @@ func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReleaseNodesRequest) GetRequestId() string {
@@ -2459,7 +2527,7 @@ type ReleaseNodesResponse struct {
 
 func (x *ReleaseNodesResponse) Reset() {
 	*x = ReleaseNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2539,7 @@ func (x *ReleaseNodesResponse) String() string {
 func (*ReleaseNodesResponse) ProtoMessage() {}
 
 func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2552,7 @@ func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReleaseNodesResponse) GetNodes() []*Node {
@@ -2510,7 +2578,7 @@ type SetLendingRequest struct {
 
 func (x *SetLendingRequest) Reset() {
 	*x = SetLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2590,7 @@ func (x *SetLendingRequest) String() string {
 func (*SetLendingRequest) ProtoMessage() {}
 
 func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2603,7 @@ func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingRequest.ProtoReflect.Descriptor instead.
 func (*SetLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetLendingRequest) GetRequestId() string {
@@ -2590,7 +2658,7 @@ type SetLendingResponse struct {
 
 func (x *SetLendingResponse) Reset() {
 	*x = SetLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2670,7 @@ func (x *SetLendingResponse) String() string {
 func (*SetLendingResponse) ProtoMessage() {}
 
 func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2683,7 @@ func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingResponse.ProtoReflect.Descriptor instead.
 func (*SetLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetLendingResponse) GetNodes() []*Node {
@@ -2637,7 +2705,7 @@ type ReportLendingRequest struct {
 
 func (x *ReportLendingRequest) Reset() {
 	*x = ReportLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2717,7 @@ func (x *ReportLendingRequest) String() string {
 func (*ReportLendingRequest) ProtoMessage() {}
 
 func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2730,7 @@ func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingRequest.ProtoReflect.Descriptor instead.
 func (*ReportLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReportLendingRequest) GetSinceMs() int64 {
@@ -2688,7 +2756,7 @@ type ReportLendingResponse struct {
 
 func (x *ReportLendingResponse) Reset() {
 	*x = ReportLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2768,7 @@ func (x *ReportLendingResponse) String() string {
 func (*ReportLendingResponse) ProtoMessage() {}
 
 func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2781,7 @@ func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingResponse.ProtoReflect.Descriptor instead.
 func (*ReportLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReportLendingResponse) GetOwners() []*OwnerReport {
@@ -2777,7 +2845,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2857,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2870,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -3036,7 +3104,7 @@ type MailPolicy struct {
 
 func (x *MailPolicy) Reset() {
 	*x = MailPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3116,7 @@ func (x *MailPolicy) String() string {
 func (*MailPolicy) ProtoMessage() {}
 
 func (x *MailPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3129,7 @@ func (x *MailPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailPolicy.ProtoReflect.Descriptor instead.
 func (*MailPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MailPolicy) GetProgram() string {
@@ -3108,7 +3176,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3188,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3201,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -3201,7 +3269,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3281,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3294,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -3333,7 +3401,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3413,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3426,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -3408,7 +3476,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3488,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3501,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -3513,7 +3581,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3593,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3606,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -3580,7 +3648,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3660,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3673,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *License) GetName() string {
@@ -3635,7 +3703,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3647,7 +3715,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3660,7 +3728,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Switch) GetName() string {
@@ -3701,7 +3769,7 @@ type Login struct {
 
 func (x *Login) Reset() {
 	*x = Login{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3781,7 @@ func (x *Login) String() string {
 func (*Login) ProtoMessage() {}
 
 func (x *Login) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3794,7 @@ func (x *Login) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Login.ProtoReflect.Descriptor instead.
 func (*Login) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Login) GetHosts() string {
@@ -3784,7 +3852,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3864,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3877,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3839,7 +3907,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3851,7 +3919,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3864,7 +3932,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3892,7 +3960,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +3972,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +3985,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3950,7 +4018,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4030,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4043,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3996,7 +4064,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4008,7 +4076,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4021,7 +4089,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -4053,7 +4121,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4133,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4146,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 type ShowConfigResponse struct {
@@ -4091,7 +4159,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4171,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4184,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -4143,7 +4211,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4155,7 +4223,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4168,7 +4236,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -4193,7 +4261,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4273,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4286,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
 }
 
 type PingResponse struct {
@@ -4240,7 +4308,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4320,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[59]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4333,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{59}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -4354,7 +4422,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4366,7 +4434,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[60]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4379,7 +4447,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{60}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -4407,7 +4475,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4419,7 +4487,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[61]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4432,7 +4500,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{61}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -4531,7 +4599,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[62]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4543,7 +4611,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[62]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4556,7 +4624,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{62}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -4574,7 +4642,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[63]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +4654,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[63]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +4667,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{63}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{64}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4607,7 +4675,12 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x1fgleaner/v1/containerimage.proto\x1a\x18gleaner/v1/history.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x1fgleaner/v1/containerimage.proto\x1a\x18gleaner/v1/history.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"j\n" +
+	"\x05Piece\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12#\n" +
+	"\rrequest_bytes\x18\x02 \x01(\rR\frequestBytes\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12\x10\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -4998,7 +5071,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\xd5\x1c\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\x8b\x1d\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -5052,7 +5125,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x10ListCertificates\x12#.gleaner.v1.ListCertificatesRequest\x1a$.gleaner.v1.ListCertificatesResponse\x12c\n" +
 	"\x12RevokeCertificates\x12%.gleaner.v1.RevokeCertificatesRequest\x1a&.gleaner.v1.RevokeCertificatesResponse\x12]\n" +
 	"\x10RenewCertificate\x12#.gleaner.v1.RenewCertificateRequest\x1a$.gleaner.v1.RenewCertificateResponse\x12c\n" +
-	"\x12RecordCertificates\x12%.gleaner.v1.RecordCertificatesRequest\x1a&.gleaner.v1.RecordCertificatesResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x12RecordCertificates\x12%.gleaner.v1.RecordCertificatesRequest\x1a&.gleaner.v1.RecordCertificatesResponse\x124\n" +
+	"\bInPieces\x12\x11.gleaner.v1.Piece\x1a\x11.gleaner.v1.Piece(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -5067,298 +5141,301 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
-	(*SubmitRequest)(nil),              // 2: gleaner.v1.SubmitRequest
-	(*SubmitResponse)(nil),             // 3: gleaner.v1.SubmitResponse
-	(*PlannedStart)(nil),               // 4: gleaner.v1.PlannedStart
-	(*TestSubmissionResponse)(nil),     // 5: gleaner.v1.TestSubmissionResponse
-	(*ExplainWaitRequest)(nil),         // 6: gleaner.v1.ExplainWaitRequest
-	(*ExplainWaitResponse)(nil),        // 7: gleaner.v1.ExplainWaitResponse
-	(*WaitAdvice)(nil),                 // 8: gleaner.v1.WaitAdvice
-	(*JobFilter)(nil),                  // 9: gleaner.v1.JobFilter
-	(*ListRunsRequest)(nil),            // 10: gleaner.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 11: gleaner.v1.ListRunsResponse
-	(*RunSum)(nil),                     // 12: gleaner.v1.RunSum
-	(*EncodedRuns)(nil),                // 13: gleaner.v1.EncodedRuns
-	(*ListNodeEventsRequest)(nil),      // 14: gleaner.v1.ListNodeEventsRequest
-	(*ListNodeEventsResponse)(nil),     // 15: gleaner.v1.ListNodeEventsResponse
-	(*CancelRequest)(nil),              // 16: gleaner.v1.CancelRequest
-	(*ArrayTasks)(nil),                 // 17: gleaner.v1.ArrayTasks
-	(*JobResult)(nil),                  // 18: gleaner.v1.JobResult
-	(*CancelResponse)(nil),             // 19: gleaner.v1.CancelResponse
-	(*ControlRequest)(nil),             // 20: gleaner.v1.ControlRequest
-	(*UpdateJobsRequest)(nil),          // 21: gleaner.v1.UpdateJobsRequest
-	(*UpdateJobsResponse)(nil),         // 22: gleaner.v1.UpdateJobsResponse
-	(*SaveJobsRequest)(nil),            // 23: gleaner.v1.SaveJobsRequest
-	(*SaveJobsResponse)(nil),           // 24: gleaner.v1.SaveJobsResponse
-	(*ControlResponse)(nil),            // 25: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 26: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 27: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 28: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 29: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 30: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 31: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 32: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 33: gleaner.v1.UpdateNodeResponse
-	(*ReclaimNodesRequest)(nil),        // 34: gleaner.v1.ReclaimNodesRequest
-	(*ReclaimNodesResponse)(nil),       // 35: gleaner.v1.ReclaimNodesResponse
-	(*ReleaseNodesRequest)(nil),        // 36: gleaner.v1.ReleaseNodesRequest
-	(*ReleaseNodesResponse)(nil),       // 37: gleaner.v1.ReleaseNodesResponse
-	(*SetLendingRequest)(nil),          // 38: gleaner.v1.SetLendingRequest
-	(*SetLendingResponse)(nil),         // 39: gleaner.v1.SetLendingResponse
-	(*ReportLendingRequest)(nil),       // 40: gleaner.v1.ReportLendingRequest
-	(*ReportLendingResponse)(nil),      // 41: gleaner.v1.ReportLendingResponse
-	(*Policy)(nil),                     // 42: gleaner.v1.Policy
-	(*MailPolicy)(nil),                 // 43: gleaner.v1.MailPolicy
-	(*RateLimit)(nil),                  // 44: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 45: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 46: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 47: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 48: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 49: gleaner.v1.License
-	(*Switch)(nil),                     // 50: gleaner.v1.Switch
-	(*Login)(nil),                      // 51: gleaner.v1.Login
-	(*Owner)(nil),                      // 52: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 53: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 54: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 55: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 56: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 57: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 58: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 59: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 60: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 61: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 62: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 63: gleaner.v1.Event
-	(*Purged)(nil),                     // 64: gleaner.v1.Purged
-	(*Synced)(nil),                     // 65: gleaner.v1.Synced
-	nil,                                // 66: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 67: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 68: gleaner.v1.JobId
-	(*Job)(nil),                        // 69: gleaner.v1.Job
-	(*JobChange)(nil),                  // 70: gleaner.v1.JobChange
-	(JobState)(0),                      // 71: gleaner.v1.JobState
-	(*PastRun)(nil),                    // 72: gleaner.v1.PastRun
-	(*NodeEvent)(nil),                  // 73: gleaner.v1.NodeEvent
-	(*ArrayRange)(nil),                 // 74: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 75: gleaner.v1.Node
-	(*Partition)(nil),                  // 76: gleaner.v1.Partition
-	(*Lending)(nil),                    // 77: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 78: gleaner.v1.OwnerReport
-	(*Outside)(nil),                    // 79: gleaner.v1.Outside
-	(*ImageRules)(nil),                 // 80: gleaner.v1.ImageRules
-	(*GangRange)(nil),                  // 81: gleaner.v1.GangRange
-	(*CreateReservationRequest)(nil),   // 82: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 83: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 84: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 85: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 86: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 87: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 88: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 89: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 90: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 91: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 92: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 93: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 94: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 95: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 96: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 97: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 98: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 99: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 100: gleaner.v1.TunnelMessage
-	(*ContainerImagesRequest)(nil),     // 101: gleaner.v1.ContainerImagesRequest
-	(*ListCertificatesRequest)(nil),    // 102: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 103: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 104: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 105: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 106: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 107: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 108: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 109: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 110: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 111: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 112: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 113: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 114: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 115: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 116: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 117: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 118: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 119: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 120: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 121: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 122: gleaner.v1.ListLimitsResponse
-	(*ContainerImagesResponse)(nil),    // 123: gleaner.v1.ContainerImagesResponse
-	(*ListCertificatesResponse)(nil),   // 124: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 125: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 126: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 127: gleaner.v1.RecordCertificatesResponse
+	(*Piece)(nil),                      // 2: gleaner.v1.Piece
+	(*SubmitRequest)(nil),              // 3: gleaner.v1.SubmitRequest
+	(*SubmitResponse)(nil),             // 4: gleaner.v1.SubmitResponse
+	(*PlannedStart)(nil),               // 5: gleaner.v1.PlannedStart
+	(*TestSubmissionResponse)(nil),     // 6: gleaner.v1.TestSubmissionResponse
+	(*ExplainWaitRequest)(nil),         // 7: gleaner.v1.ExplainWaitRequest
+	(*ExplainWaitResponse)(nil),        // 8: gleaner.v1.ExplainWaitResponse
+	(*WaitAdvice)(nil),                 // 9: gleaner.v1.WaitAdvice
+	(*JobFilter)(nil),                  // 10: gleaner.v1.JobFilter
+	(*ListRunsRequest)(nil),            // 11: gleaner.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 12: gleaner.v1.ListRunsResponse
+	(*RunSum)(nil),                     // 13: gleaner.v1.RunSum
+	(*EncodedRuns)(nil),                // 14: gleaner.v1.EncodedRuns
+	(*ListNodeEventsRequest)(nil),      // 15: gleaner.v1.ListNodeEventsRequest
+	(*ListNodeEventsResponse)(nil),     // 16: gleaner.v1.ListNodeEventsResponse
+	(*CancelRequest)(nil),              // 17: gleaner.v1.CancelRequest
+	(*ArrayTasks)(nil),                 // 18: gleaner.v1.ArrayTasks
+	(*JobResult)(nil),                  // 19: gleaner.v1.JobResult
+	(*CancelResponse)(nil),             // 20: gleaner.v1.CancelResponse
+	(*ControlRequest)(nil),             // 21: gleaner.v1.ControlRequest
+	(*UpdateJobsRequest)(nil),          // 22: gleaner.v1.UpdateJobsRequest
+	(*UpdateJobsResponse)(nil),         // 23: gleaner.v1.UpdateJobsResponse
+	(*SaveJobsRequest)(nil),            // 24: gleaner.v1.SaveJobsRequest
+	(*SaveJobsResponse)(nil),           // 25: gleaner.v1.SaveJobsResponse
+	(*ControlResponse)(nil),            // 26: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 27: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 28: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 29: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 30: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 31: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 32: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 33: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 34: gleaner.v1.UpdateNodeResponse
+	(*ReclaimNodesRequest)(nil),        // 35: gleaner.v1.ReclaimNodesRequest
+	(*ReclaimNodesResponse)(nil),       // 36: gleaner.v1.ReclaimNodesResponse
+	(*ReleaseNodesRequest)(nil),        // 37: gleaner.v1.ReleaseNodesRequest
+	(*ReleaseNodesResponse)(nil),       // 38: gleaner.v1.ReleaseNodesResponse
+	(*SetLendingRequest)(nil),          // 39: gleaner.v1.SetLendingRequest
+	(*SetLendingResponse)(nil),         // 40: gleaner.v1.SetLendingResponse
+	(*ReportLendingRequest)(nil),       // 41: gleaner.v1.ReportLendingRequest
+	(*ReportLendingResponse)(nil),      // 42: gleaner.v1.ReportLendingResponse
+	(*Policy)(nil),                     // 43: gleaner.v1.Policy
+	(*MailPolicy)(nil),                 // 44: gleaner.v1.MailPolicy
+	(*RateLimit)(nil),                  // 45: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 46: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 47: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 48: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 49: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 50: gleaner.v1.License
+	(*Switch)(nil),                     // 51: gleaner.v1.Switch
+	(*Login)(nil),                      // 52: gleaner.v1.Login
+	(*Owner)(nil),                      // 53: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 54: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 55: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 56: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 57: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 58: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 59: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 60: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 61: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 62: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 63: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 64: gleaner.v1.Event
+	(*Purged)(nil),                     // 65: gleaner.v1.Purged
+	(*Synced)(nil),                     // 66: gleaner.v1.Synced
+	nil,                                // 67: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 68: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 69: gleaner.v1.JobId
+	(*Job)(nil),                        // 70: gleaner.v1.Job
+	(*JobChange)(nil),                  // 71: gleaner.v1.JobChange
+	(JobState)(0),                      // 72: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 73: gleaner.v1.PastRun
+	(*NodeEvent)(nil),                  // 74: gleaner.v1.NodeEvent
+	(*ArrayRange)(nil),                 // 75: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 76: gleaner.v1.Node
+	(*Partition)(nil),                  // 77: gleaner.v1.Partition
+	(*Lending)(nil),                    // 78: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 79: gleaner.v1.OwnerReport
+	(*Outside)(nil),                    // 80: gleaner.v1.Outside
+	(*ImageRules)(nil),                 // 81: gleaner.v1.ImageRules
+	(*GangRange)(nil),                  // 82: gleaner.v1.GangRange
+	(*CreateReservationRequest)(nil),   // 83: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 84: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 85: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 86: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 87: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 88: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 89: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 90: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 91: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 92: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 93: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 94: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 95: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 96: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 97: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 98: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 99: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 100: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 101: gleaner.v1.TunnelMessage
+	(*ContainerImagesRequest)(nil),     // 102: gleaner.v1.ContainerImagesRequest
+	(*ListCertificatesRequest)(nil),    // 103: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 104: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 105: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 106: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 107: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 108: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 109: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 110: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 111: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 112: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 113: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 114: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 115: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 116: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 117: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 118: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 119: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 120: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 121: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 122: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 123: gleaner.v1.ListLimitsResponse
+	(*ContainerImagesResponse)(nil),    // 124: gleaner.v1.ContainerImagesResponse
+	(*ListCertificatesResponse)(nil),   // 125: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 126: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 127: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 128: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	67,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	68,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	69,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
-	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
-	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	70,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
-	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	68,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	71,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
-	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
-	72,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
-	12,  // 12: gleaner.v1.ListRunsResponse.sums:type_name -> gleaner.v1.RunSum
-	12,  // 13: gleaner.v1.EncodedRuns.sums:type_name -> gleaner.v1.RunSum
-	73,  // 14: gleaner.v1.ListNodeEventsResponse.events:type_name -> gleaner.v1.NodeEvent
-	9,   // 15: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
-	17,  // 16: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	74,  // 17: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	68,  // 18: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
-	18,  // 19: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
+	68,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	5,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
+	69,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	70,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	5,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
+	9,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
+	71,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	5,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
+	69,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	72,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	10,  // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
+	73,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	13,  // 12: gleaner.v1.ListRunsResponse.sums:type_name -> gleaner.v1.RunSum
+	13,  // 13: gleaner.v1.EncodedRuns.sums:type_name -> gleaner.v1.RunSum
+	74,  // 14: gleaner.v1.ListNodeEventsResponse.events:type_name -> gleaner.v1.NodeEvent
+	10,  // 15: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
+	18,  // 16: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	75,  // 17: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	69,  // 18: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	19,  // 19: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,   // 20: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
-	9,   // 21: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
-	17,  // 22: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	9,   // 23: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	17,  // 24: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	70,  // 25: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
-	18,  // 26: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 27: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	17,  // 28: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	18,  // 29: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
-	18,  // 30: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 31: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	69,  // 32: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	75,  // 33: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	76,  // 34: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	10,  // 21: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
+	18,  // 22: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	10,  // 23: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	18,  // 24: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	71,  // 25: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	19,  // 26: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	10,  // 27: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	18,  // 28: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	19,  // 29: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	19,  // 30: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	10,  // 31: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	70,  // 32: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	76,  // 33: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	77,  // 34: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,   // 35: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	75,  // 36: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	75,  // 37: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	77,  // 38: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	75,  // 39: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	78,  // 40: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	76,  // 41: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	45,  // 42: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	46,  // 43: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	49,  // 44: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	50,  // 45: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	48,  // 46: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	74,  // 47: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	74,  // 48: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	79,  // 49: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
-	44,  // 50: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	52,  // 51: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	53,  // 52: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	47,  // 53: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	51,  // 54: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	80,  // 55: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
-	43,  // 56: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
-	81,  // 57: gleaner.v1.Policy.gang_range:type_name -> gleaner.v1.GangRange
-	66,  // 58: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	42,  // 59: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	56,  // 60: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	42,  // 61: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	59,  // 62: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 63: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	69,  // 64: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	75,  // 65: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	64,  // 66: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	65,  // 67: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 68: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	16,  // 69: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	20,  // 70: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 71: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 72: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	21,  // 73: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	26,  // 74: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 75: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	14,  // 76: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
-	28,  // 77: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	30,  // 78: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	32,  // 79: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	34,  // 80: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	36,  // 81: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	38,  // 82: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	40,  // 83: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	82,  // 84: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	83,  // 85: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	84,  // 86: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	85,  // 87: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	54,  // 88: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	57,  // 89: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	60,  // 90: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	62,  // 91: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	86,  // 92: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	87,  // 93: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	88,  // 94: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	89,  // 95: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	90,  // 96: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	91,  // 97: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	92,  // 98: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	93,  // 99: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	94,  // 100: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	95,  // 101: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	96,  // 102: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	97,  // 103: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	98,  // 104: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	99,  // 105: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	23,  // 106: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	100, // 107: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	101, // 108: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
-	102, // 109: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	103, // 110: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	104, // 111: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	105, // 112: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 113: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	19,  // 114: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	25,  // 115: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 116: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 117: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	22,  // 118: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	27,  // 119: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 120: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	15,  // 121: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
-	29,  // 122: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	31,  // 123: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	33,  // 124: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	35,  // 125: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	37,  // 126: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	39,  // 127: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	41,  // 128: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	106, // 129: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	107, // 130: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	108, // 131: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	109, // 132: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	55,  // 133: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	58,  // 134: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	61,  // 135: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	63,  // 136: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	110, // 137: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	111, // 138: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	112, // 139: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	113, // 140: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	114, // 141: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	115, // 142: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	93,  // 143: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	116, // 144: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	117, // 145: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	118, // 146: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	119, // 147: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	120, // 148: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	121, // 149: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	122, // 150: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	24,  // 151: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	100, // 152: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	123, // 153: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
-	124, // 154: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	125, // 155: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	126, // 156: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	127, // 157: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	113, // [113:158] is the sub-list for method output_type
-	68,  // [68:113] is the sub-list for method input_type
+	76,  // 36: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	76,  // 37: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	78,  // 38: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	76,  // 39: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	79,  // 40: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	77,  // 41: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	46,  // 42: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	47,  // 43: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	50,  // 44: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	51,  // 45: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	49,  // 46: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	75,  // 47: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	75,  // 48: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	80,  // 49: gleaner.v1.Policy.outside:type_name -> gleaner.v1.Outside
+	45,  // 50: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	53,  // 51: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	54,  // 52: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	48,  // 53: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	52,  // 54: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	81,  // 55: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
+	44,  // 56: gleaner.v1.Policy.mail:type_name -> gleaner.v1.MailPolicy
+	82,  // 57: gleaner.v1.Policy.gang_range:type_name -> gleaner.v1.GangRange
+	67,  // 58: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	43,  // 59: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	57,  // 60: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	43,  // 61: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	60,  // 62: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	10,  // 63: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	70,  // 64: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	76,  // 65: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	65,  // 66: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	66,  // 67: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	3,   // 68: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	17,  // 69: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	21,  // 70: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	3,   // 71: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	7,   // 72: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	22,  // 73: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	27,  // 74: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	11,  // 75: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	15,  // 76: gleaner.v1.Controller.ListNodeEvents:input_type -> gleaner.v1.ListNodeEventsRequest
+	29,  // 77: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	31,  // 78: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	33,  // 79: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	35,  // 80: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	37,  // 81: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	39,  // 82: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	41,  // 83: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	83,  // 84: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	84,  // 85: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	85,  // 86: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	86,  // 87: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	55,  // 88: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	58,  // 89: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	61,  // 90: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	63,  // 91: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	87,  // 92: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	88,  // 93: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	89,  // 94: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	90,  // 95: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	91,  // 96: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	92,  // 97: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	93,  // 98: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	94,  // 99: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	95,  // 100: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	96,  // 101: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	97,  // 102: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	98,  // 103: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	99,  // 104: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	100, // 105: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	24,  // 106: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	101, // 107: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	102, // 108: gleaner.v1.Controller.ContainerImages:input_type -> gleaner.v1.ContainerImagesRequest
+	103, // 109: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	104, // 110: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	105, // 111: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	106, // 112: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	2,   // 113: gleaner.v1.Controller.InPieces:input_type -> gleaner.v1.Piece
+	4,   // 114: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	20,  // 115: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	26,  // 116: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	6,   // 117: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	8,   // 118: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	23,  // 119: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	28,  // 120: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	12,  // 121: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	16,  // 122: gleaner.v1.Controller.ListNodeEvents:output_type -> gleaner.v1.ListNodeEventsResponse
+	30,  // 123: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	32,  // 124: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	34,  // 125: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	36,  // 126: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	38,  // 127: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	40,  // 128: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	42,  // 129: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	107, // 130: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	108, // 131: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	109, // 132: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	110, // 133: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	56,  // 134: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	59,  // 135: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	62,  // 136: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	64,  // 137: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	111, // 138: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	112, // 139: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	113, // 140: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	114, // 141: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	115, // 142: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	116, // 143: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	94,  // 144: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	117, // 145: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	118, // 146: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	119, // 147: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	120, // 148: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	121, // 149: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	122, // 150: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	123, // 151: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	25,  // 152: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	101, // 153: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	124, // 154: gleaner.v1.Controller.ContainerImages:output_type -> gleaner.v1.ContainerImagesResponse
+	125, // 155: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	126, // 156: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	127, // 157: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	128, // 158: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	2,   // 159: gleaner.v1.Controller.InPieces:output_type -> gleaner.v1.Piece
+	114, // [114:160] is the sub-list for method output_type
+	68,  // [68:114] is the sub-list for method input_type
 	68,  // [68:68] is the sub-list for extension type_name
 	68,  // [68:68] is the sub-list for extension extendee
 	0,   // [0:68] is the sub-list for field type_name
@@ -5383,7 +5460,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[61].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[62].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -5395,7 +5472,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

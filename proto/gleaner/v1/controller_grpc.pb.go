@@ -72,6 +72,7 @@ const (
 	Controller_RevokeCertificates_FullMethodName = "/gleaner.v1.Controller/RevokeCertificates"
 	Controller_RenewCertificate_FullMethodName   = "/gleaner.v1.Controller/RenewCertificate"
 	Controller_RecordCertificates_FullMethodName = "/gleaner.v1.Controller/RecordCertificates"
+	Controller_InPieces_FullMethodName           = "/gleaner.v1.Controller/InPieces"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -175,6 +176,10 @@ type ControllerClient interface {
 	RevokeCertificates(ctx context.Context, in *RevokeCertificatesRequest, opts ...grpc.CallOption) (*RevokeCertificatesResponse, error)
 	RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error)
 	RecordCertificates(ctx context.Context, in *RecordCertificatesRequest, opts ...grpc.CallOption) (*RecordCertificatesResponse, error)
+	// InPieces makes another call of this service, one whose request is larger than one
+	// message of a user may be. The first message names it and says how many bytes the
+	// request has; those follow. Each answer comes in pieces too.
+	InPieces(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 }
 
 type controllerClient struct {
@@ -740,6 +745,19 @@ func (c *controllerClient) RecordCertificates(ctx context.Context, in *RecordCer
 	return out, nil
 }
 
+func (c *controllerClient) InPieces(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[13], Controller_InPieces_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Piece, Piece]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_InPiecesClient = grpc.BidiStreamingClient[Piece, Piece]
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -841,6 +859,10 @@ type ControllerServer interface {
 	RevokeCertificates(context.Context, *RevokeCertificatesRequest) (*RevokeCertificatesResponse, error)
 	RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error)
 	RecordCertificates(context.Context, *RecordCertificatesRequest) (*RecordCertificatesResponse, error)
+	// InPieces makes another call of this service, one whose request is larger than one
+	// message of a user may be. The first message names it and says how many bytes the
+	// request has; those follow. Each answer comes in pieces too.
+	InPieces(grpc.BidiStreamingServer[Piece, Piece]) error
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -985,6 +1007,9 @@ func (UnimplementedControllerServer) RenewCertificate(context.Context, *RenewCer
 }
 func (UnimplementedControllerServer) RecordCertificates(context.Context, *RecordCertificatesRequest) (*RecordCertificatesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordCertificates not implemented")
+}
+func (UnimplementedControllerServer) InPieces(grpc.BidiStreamingServer[Piece, Piece]) error {
+	return status.Error(codes.Unimplemented, "method InPieces not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -1718,6 +1743,13 @@ func _Controller_RecordCertificates_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_InPieces_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ControllerServer).InPieces(&grpc.GenericServerStream[Piece, Piece]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_InPiecesServer = grpc.BidiStreamingServer[Piece, Piece]
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1920,6 +1952,12 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "ContainerImages",
 			Handler:       _Controller_ContainerImages_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "InPieces",
+			Handler:       _Controller_InPieces_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "gleaner/v1/controller.proto",
