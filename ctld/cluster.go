@@ -59,9 +59,8 @@ func (c *cluster) Remembered(id state.RequestID, kind state.Kind) (state.Result,
 // Propose commits a command and returns what it did. For a request id that was
 // applied before it returns the former result.
 func (c *cluster) Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
-	if submission, ok := command.(state.SubmitJob); ok {
-		// The log need not carry content that jobs have already.
-		result, err := c.commit(ctx, c.abridge(submission), id)
+	if short := c.abridge(command); short != nil {
+		result, err := c.commit(ctx, short, id)
 		if err != nil || result.Refused == nil || result.Refused.Code != state.ContentGone {
 			return result, err
 		}
@@ -69,10 +68,18 @@ func (c *cluster) Propose(ctx context.Context, command state.Command, id state.R
 	return c.commit(ctx, command, id)
 }
 
-func (c *cluster) abridge(submission state.SubmitJob) state.SubmitJob {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state.Abridge(submission)
+// abridge leaves out what the state has already: the log need not carry it. nil = nothing
+// can be left out of such a command.
+func (c *cluster) abridge(command state.Command) state.Command {
+	switch command := command.(type) {
+	case state.SubmitJob:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.state.Abridge(command)
+	case state.RegisterNode:
+		return c.View().AbridgeRegistration(command)
+	}
+	return nil
 }
 
 func (c *cluster) commit(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {

@@ -92,6 +92,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{config: config, log: log, cluster: newCluster(log), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
+	s.tasks.Go(func() { paceHeap(ctx) }) // first: reading a large state back makes much garbage
 	s.leader = leader.New(s.cluster, config.FenceCommand, log)
 	host, _ := os.Hostname()
 	s.mail = mail.New(s.cluster, host, log)
@@ -133,7 +134,6 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		s.fail(err)
 		return nil, s.Wait()
 	}
-	s.tasks.Go(func() { paceHeap(ctx) })
 	s.tasks.Go(func() { s.history.Run(ctx) })
 	if s.certificates != nil {
 		s.tasks.Go(func() { watchCertificate(ctx, log, s.certificates, name) })

@@ -12,9 +12,9 @@ import (
 
 // Bounds of what is remembered of the machines.
 const (
-	// machinesTTL is how long an earlier look at the nodes is used. A job is
-	// refused only after a new look.
-	machinesTTL = time.Second
+	// machinesTTL is how long an earlier look at the nodes is used: with ten thousand of
+	// them it takes longer than many submissions. A job is refused only after a new look.
+	machinesTTL = 10 * time.Second
 	// maxShapesTried bounds the shapes remembered to fit since the last look.
 	maxShapesTried = 4096
 )

@@ -125,14 +125,8 @@ func (s *core) outgoing(ctx context.Context, way *way, after time.Duration) (con
 	if after < 0 {
 		return ctx, cancel, nil
 	}
-	go func() {
-		select {
-		case <-way.Over:
-			time.AfterFunc(after, cancel)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel, nil
+	stop := context.AfterFunc(way.Over, func() { time.AfterFunc(after, cancel) })
+	return ctx, func() { stop(); cancel() }, nil
 }
 
 // passedBack is an error in the form that the caller should see.
@@ -141,7 +135,7 @@ func (s *core) passedBack(err error, trailer metadata.MD, way *way) error {
 		return err
 	}
 	select {
-	case <-way.Over:
+	case <-way.Over.Done():
 		return status.Errorf(codes.Unavailable, "controller %s, which led, does not any more: ask again with the same request id", way.Leader)
 	default:
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -44,38 +45,50 @@ type asked struct {
 	arrived time.Time
 }
 
-// renewals is the request that waits: a newer one replaces an older one.
-type renewals chan asked
+// renewals are a node's requests for a lease. One is answered at a time; of those that wait
+// only the newest is.
+type renewals struct {
+	mu   sync.Mutex
+	next *asked // nil = none waits
+	busy bool   // somebody answers them
+}
 
-// put replaces what waits. There is one caller.
-func (r renewals) put(next asked) {
-	select {
-	case <-r:
-	default:
+// put has a request answered in place of one that waits. It reports whether nobody answers
+// them: then the caller must have renew do it.
+func (r *renewals) put(next asked) (begin bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = &next
+	begin = !r.busy
+	r.busy = true
+	return begin
+}
+
+// take is the next to be answered; false when there is none.
+func (r *renewals) take() (next asked, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.busy = false
+		return asked{}, false
 	}
-	r <- next
+	next, r.next = *r.next, nil
+	return next, true
 }
 
 // renew answers a node's requests for a lease, in parallel with everything else
 // that it says: a controller that cannot reach a majority takes time to notice.
 // Then it answers nothing and ends the session, so that the node finds another
-// controller.
-func (s *NodeLink) renew(ctx context.Context, link *session.Session, waiting renewals) {
-	for {
-		select {
-		case <-ctx.Done():
+// controller. It returns when all are answered: of thousands of nodes, few ask at any time.
+func (s *NodeLink) renew(ctx context.Context, link *session.Session, waiting *renewals) {
+	for next, ok := waiting.take(); ok; next, ok = waiting.take() {
+		granted, err := s.grant(ctx, link.Node(), next.arrived)
+		if err != nil {
+			link.CutFor(err)
 			return
-		case <-link.Done():
-			return
-		case next := <-waiting:
-			granted, err := s.grant(ctx, link.Node(), next.arrived)
-			if err != nil {
-				link.CutFor(err)
-				return
-			}
-			granted.SentBoottimeNs = next.renew.GetSentBoottimeNs()
-			link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: granted}})
 		}
+		granted.SentBoottimeNs = next.renew.GetSentBoottimeNs()
+		link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: granted}})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // doubtful is a ledger whose majority, and whose log when the term is opened,
@@ -102,11 +102,9 @@ func TestUnconfirmedLeaderGrantsNothing(t *testing.T) {
 		if until := d.sessions.LeaseUntil("n1"); !until.IsZero() {
 			t.Errorf("%s: a lease until %v is noted", name, until)
 		}
-		waiting := make(renewals, 1)
+		var waiting renewals
 		waiting.put(asked{&pb.RenewLease{SentBoottimeNs: 1}, time.Now()})
-		ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
-		s.renew(ctx, link, waiting)
-		cancel()
+		s.renew(context.Background(), link, &waiting)
 		if link.Cause() == nil {
 			t.Errorf("%s: the session continues", name)
 		}
@@ -118,31 +116,35 @@ func TestUnconfirmedLeaderGrantsNothing(t *testing.T) {
 	}
 }
 
-// TestNewestRenewalCounts: an older request that waits is not answered.
+// TestNewestRenewalCounts: an older request that waits is not answered, and one that comes
+// while another is being answered is, by the same goroutine.
 func TestNewestRenewalCounts(t *testing.T) {
 	s, d, link := guestOn(t)
-	waiting := make(renewals, 1)
-	for sent := range int64(3) {
-		waiting.put(asked{&pb.RenewLease{SentBoottimeNs: sent}, time.Now()})
+	var waiting renewals
+	put := func(sent int64) bool {
+		return waiting.put(asked{&pb.RenewLease{SentBoottimeNs: sent}, time.Now()})
+	}
+	if !put(0) || put(1) || put(2) {
+		t.Error("not exactly the first has to have renew called")
 	}
 	confirmed := 0
-	d.confirm = func() error { confirmed++; return nil }
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); s.renew(ctx, link, waiting) }()
-	for renewed := (*pb.LeaseRenewed)(nil); renewed == nil; {
-		select {
-		case message := <-link.Out():
-			if renewed = message.GetLeaseRenewed(); renewed != nil && renewed.SentBoottimeNs != 2 {
-				t.Errorf("answered the request of %d", renewed.SentBoottimeNs)
-			}
-		case <-time.After(prototest.Patience):
-			t.Fatal("no answer")
+	d.confirm = func() error {
+		if confirmed++; confirmed == 1 && (put(3) || put(4)) {
+			t.Error("two would answer")
+		}
+		return nil
+	}
+	s.renew(context.Background(), link, &waiting)
+	var answered []int64
+	for len(link.Out()) > 0 {
+		if renewed := (<-link.Out()).GetLeaseRenewed(); renewed != nil {
+			answered = append(answered, renewed.SentBoottimeNs)
 		}
 	}
-	cancel()
-	<-done
-	if confirmed != 1 {
-		t.Errorf("asked %d majorities", confirmed)
+	if !slices.Equal(answered, []int64{2, 4}) || confirmed != 2 {
+		t.Errorf("answered %d with %d majorities", answered, confirmed)
+	}
+	if !put(5) {
+		t.Error("nobody answers the next")
 	}
 }

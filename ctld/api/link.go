@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -20,6 +21,7 @@ import (
 type NodeLink struct {
 	pb.UnimplementedNodeLinkServer
 	*core
+	turns *semaphore.Weighted // of registrations
 }
 
 // firstMessageLimit bounds the wait for the first message of a stream.
@@ -111,8 +113,12 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 		return nil, status.Error(codes.AlreadyExists, err.Error())
 	}
 	defer done()
-	command := state.RegisterFromMessage(register)
-	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
+	if err := s.turns.Acquire(ctx, 1); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	_, err = s.propose(ctx, state.RegisterFromMessage(register), state.RequestID{})
+	s.turns.Release(1)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.holds(ctx, register.GetNode(), register.GetHolds()); err != nil {
@@ -132,6 +138,11 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	link.NoteClock(time.Duration(register.GetSentBoottimeNs()), arrived)
 	return link, nil
 }
+
+// registering bounds the registrations that are being committed. They come by the thousand
+// when a leader is lost, and what a user asks for queues with them: it is never behind more
+// than these, which are written to disk together in two pieces.
+const registering = 512
 
 // registrations is how many nodes are asked to come back in a second when their sessions
 // break: few enough that others are answered meanwhile.
@@ -199,8 +210,7 @@ func causeOf(err error) string {
 
 // receive handles what the node says.
 func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Session) error {
-	waiting := make(renewals, 1)
-	go s.renew(stream.Context(), link, waiting)
+	var waiting renewals
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -212,7 +222,9 @@ func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Sessi
 			link.SetFrozen(allocsOf(renew.GetFrozen()))
 			link.SetLoad(renew.GetLoad())
 			link.NoteClock(time.Duration(renew.GetSentBoottimeNs()), now)
-			waiting.put(asked{renew, now})
+			if waiting.put(asked{renew, now}) {
+				go s.renew(stream.Context(), link, &waiting)
+			}
 			continue
 		}
 		if err := s.heard(stream.Context(), link, message); err != nil {

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -176,7 +177,7 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 	stop := make(chan struct{})
 	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop, ownerIn(cluster)), large: budget.Budget{Each: largeRequestsPerUser, All: largeRequests}, answers: budget.Budget{Each: heldAnswersPerUser, All: heldAnswers}, metrics: newMetrics(), stop: stop,
 		rates: rates{now: time.Now, log: options.Logger, policy: func() policy.RateLimit { return cluster.View().Policy().Rate }}}
-	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared}, links: &PeerLink{core: shared}}
+	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared, turns: semaphore.NewWeighted(registering)}, links: &PeerLink{core: shared}}
 }
 
 // ownerIn answers whose jobs are: root's, if there is no such job.

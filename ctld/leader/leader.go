@@ -139,6 +139,12 @@ func (l *Leader) wakeSchedule(view *state.View, result *state.Result) {
 		}
 	case state.KindSubmitJob:
 		wake(l.queuedWake)
+	case state.KindRegisterNode:
+		if result.AsBefore { // as thousands do that have lost their leader
+			wake(l.queuedWake)
+		} else {
+			wake(l.freedWake)
+		}
 	case state.KindContinueJobs:
 		if slices.ContainsFunc(result.Continued, func(c state.ContinueResult) bool { return c.Dropped != "" }) {
 			wake(l.freedWake)

@@ -86,3 +86,26 @@ func TestEndedAtOnceIsOneEntry(t *testing.T) {
 		t.Fatalf("%d entries, the job is %v", b.index-entries, b.job(t, id).State())
 	}
 }
+
+// TestRegisteringAgainHurriesNobody: thousands of nodes that lost a leader and have nothing new
+// do not have a plan made after each other; one that has come, or has changed, does at once.
+func TestRegisteringAgainHurriesNobody(t *testing.T) {
+	l, b := begin(t)
+	register := func(ns int64, cpus uint32) {
+		t.Helper()
+		command := state.RegisterFromMessage(&pb.Register{Node: "n1", SentBoottimeNs: ns, Inventory: &pb.Inventory{Cpus: cpus, MemoryBytes: 8 << 30, BootId: "b"}})
+		b.must(t, b.View().AbridgeRegistration(command))
+	}
+	register(1, 8)
+	if !woken(l.freedWake) {
+		t.Error("the first registration wakes nobody")
+	}
+	register(2, 8)
+	if woken(l.freedWake) || !woken(l.queuedWake) {
+		t.Error("one with nothing new hurries the plan, or wakes nobody")
+	}
+	register(3, 16)
+	if !woken(l.freedWake) {
+		t.Error("one with more CPUs wakes nobody")
+	}
+}

@@ -54,14 +54,20 @@ type Peers struct {
 type Route struct {
 	Leader  string // its name; "" = none is known
 	Address string
-	// Over is closed when another controller leads: requests still under way on
-	// this route are given up.
-	Over chan struct{}
+	// Over is done when another controller leads: requests still under way on this route
+	// are given up. It is a context since thousands of them may wait for it.
+	Over context.Context
+	over context.CancelFunc
+}
+
+func newRoute(leader, address string) Route {
+	ctx, cancel := context.WithCancel(context.Background())
+	return Route{leader, address, ctx, cancel}
 }
 
 // New makes the dealings of one controller with the others.
 func New(peer *replica.Peer, options Options) *Peers {
-	return &Peers{peer: peer, options: options, log: options.Logger, links: links{tls: options.TLS, network: options.Network}, route: Route{Over: make(chan struct{})}}
+	return &Peers{peer: peer, options: options, log: options.Logger, links: links{tls: options.TLS, network: options.Network}, route: newRoute("", "")}
 }
 
 // Watch keeps the route to the leader until ctx ends. led is called when a
@@ -75,8 +81,8 @@ func (p *Peers) Watch(ctx context.Context, led func()) {
 		}
 		p.mu.Lock()
 		if p.route.Leader != name || p.route.Address != address {
-			close(p.route.Over)
-			p.route = Route{Leader: name, Address: address, Over: make(chan struct{})}
+			p.route.over()
+			p.route = newRoute(name, address)
 		}
 		p.mu.Unlock()
 		if name != p.peer.Name() {

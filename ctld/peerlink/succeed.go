@@ -3,6 +3,7 @@ package peerlink
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"slices"
 	"sync"
@@ -19,7 +20,7 @@ const (
 	looks     = 10                     // after a connection has ended
 	lookEvery = 50 * time.Millisecond
 	// turn is how long a controller leaves the election to each that comes before it.
-	turn = 150 * time.Millisecond
+	turn = 400 * time.Millisecond
 )
 
 // follows is the leader that a controller follows, in one term.
@@ -92,7 +93,7 @@ func (p *Peers) succeed(ctx context.Context, of follows) bool {
 }
 
 // gone looks whether nothing leads at the leader's address: connections are refused there, or
-// what answers does not lead, as it was started again.
+// what answers has just been started again: it takes no requests yet, or does not lead.
 func (p *Peers) gone(ctx context.Context, of follows) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -100,7 +101,12 @@ func (p *Peers) gone(ctx context.Context, of follows) bool {
 	if err != nil {
 		return errors.Is(err, syscall.ECONNREFUSED)
 	}
-	_ = conn.Close()
+	defer conn.Close()
+	config := p.options.TLS.Clone()
+	config.NextProtos = []string{replica.ProtocolRequests}
+	if err := tls.Client(conn, config).HandshakeContext(ctx); err != nil {
+		return replica.NotServing(err)
+	}
 	said, err := p.helloAnew(ctx, of.leader, of.address)
 	return err == nil && said.GetLeader() != of.leader
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -39,6 +40,7 @@ type Wire struct {
 	address  net.Addr
 	raft     *share
 	requests *share
+	serving  atomic.Bool   // somebody takes the requests
 	places   chan struct{} // of handshakes under way
 	open     openConns
 	done     chan struct{}
@@ -64,6 +66,14 @@ func Listen(network Network, listen, advertise string, server, client *tls.Confi
 		w.address = peerAddress(advertise)
 	}
 	w.raft, w.requests = newShare(w), newShare(w)
+	early := server.Clone()
+	early.NextProtos = []string{ProtocolRaft}
+	server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if w.serving.Load() {
+			return nil, nil // this one
+		}
+		return early, nil
+	}
 	go w.accept(server)
 	return w, nil
 }
@@ -76,8 +86,19 @@ func (w *Wire) Transport(logger *slog.Logger) raft.Transport {
 }
 
 // Requests delivers the connections that other controllers use for requests.
-// Their handshake is over.
-func (w *Wire) Requests() net.Listener { return w.requests }
+// Their handshake is over. Before it is called they are refused: see NotServing.
+func (w *Wire) Requests() net.Listener {
+	w.serving.Store(true)
+	return w.requests
+}
+
+// NotServing reports whether a handshake for requests failed because the controller there
+// has not come so far since its start: it speaks only raft's protocol yet.
+func NotServing(handshake error) bool {
+	const noApplicationProtocol = tls.AlertError(120) // RFC 7301, section 3.2
+	remote, ok := errors.AsType[*net.OpError](handshake)
+	return ok && remote.Op == "remote error" && remote.Err.Error() == noApplicationProtocol.Error()
+}
 
 // Close stops listening.
 func (w *Wire) Close() (err error) {

@@ -42,6 +42,25 @@ func pair(t *testing.T) (server, client *tls.Config) {
 		&tls.Config{Certificates: certificates, RootCAs: pool, ServerName: "peer"}
 }
 
+// TestAnotherFailureIsNoStart: what fails otherwise than a controller that has just started
+// is not taken for one.
+func TestAnotherFailureIsNoStart(t *testing.T) {
+	wire, client := listenWire(t)
+	wire.Requests()
+	stranger := client.Clone()
+	stranger.RootCAs = x509.NewCertPool()
+	if _, err := dialAs(wire, stranger, ProtocolRequests); err == nil || NotServing(err) {
+		t.Errorf("a certificate that nobody knows: %v", err)
+	}
+	if _, err := dialAs(wire, client, ProtocolRequests); err != nil {
+		t.Errorf("one that takes requests: %v", err)
+	}
+	_ = wire.Close()
+	if _, err := dialAs(wire, client, ProtocolRequests); err == nil || NotServing(err) {
+		t.Errorf("one that is gone: %v", err)
+	}
+}
+
 func listenWire(t *testing.T) (*Wire, *tls.Config) {
 	t.Helper()
 	server, client := pair(t)
@@ -70,9 +89,12 @@ func TestTwoProtocolsOnOneAddress(t *testing.T) {
 	wire, client := listenWire(t)
 	transport := wire.Transport(slog.New(slog.DiscardHandler))
 	transport.SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil) })
-	accepted := make(chan net.Conn, 1)
+	if _, err := dialAs(wire, client, ProtocolRequests); !NotServing(err) {
+		t.Errorf("a request that nobody takes yet: %v", err)
+	}
+	requests, accepted := wire.Requests(), make(chan net.Conn, 1)
 	go func() {
-		conn, err := wire.Requests().Accept()
+		conn, err := requests.Accept()
 		if err == nil {
 			accepted <- conn
 		}
@@ -125,9 +147,9 @@ func TestStalledHandshakes(t *testing.T) {
 		defer conn.Close()
 		silent = append(silent, conn)
 	}
-	accepted := make(chan struct{})
+	requests, accepted := wire.Requests(), make(chan struct{})
 	go func() {
-		if conn, err := wire.Requests().Accept(); err == nil {
+		if conn, err := requests.Accept(); err == nil {
 			_ = conn.Close()
 			close(accepted)
 		}

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
@@ -25,6 +26,9 @@ type RegisterNode struct {
 	LeftOvers []LeftOver     `cbor:"5,keyasint,omitempty"`
 	// SentBootNS is CLOCK_BOOTTIME when it was sent; 0 = not known.
 	SentBootNS int64 `cbor:"6,keyasint,omitempty"`
+	// AsBootNS: Inventory is left out, since it is that of the registration with this
+	// SentBootNS, the last one so far; 0 = it is not. View.AbridgeRegistration sets it.
+	AsBootNS int64 `cbor:"7,keyasint,omitempty"`
 }
 
 // RunningAlloc is an allocation a node says it keeps.
@@ -45,12 +49,12 @@ func (c RegisterNode) apply(s *State, result *Result) {
 		result.Refused = refuse(Exhausted, "node %q cannot register: %d allocations of jobs are more than %d", bounds.Clip(c.Name, bounds.MaxNameBytes), len(c.Running), bounds.MaxListEntries)
 		return
 	}
-	inventory := c.Inventory
-	if err := normalizeInventory(c.Name, &inventory); err != nil {
-		result.Refused = refuse(Invalid, "node %q cannot register: %v", bounds.Clip(c.Name, bounds.MaxNameBytes), err)
+	old, known := s.nodes.Get(c.Name)
+	inventory, refused := c.whole(old)
+	if refused != nil {
+		result.Refused = refused
 		return
 	}
-	old, known := s.nodes.Get(c.Name)
 	if !known && s.nodes.Len() >= bounds.MaxNodesPerCommand {
 		result.Refused = refuse(Exhausted, "node %s cannot register: there are %d nodes already", c.Name, s.nodes.Len())
 		return
@@ -62,7 +66,7 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	if result.Refused = node.noteBoot(&c, inventory.BootID); result.Refused != nil {
 		return
 	}
-	node.Inventory = &inventory
+	node.Inventory = inventory
 	switch {
 	case inventory.Trouble == "":
 		node.TroubleMS = 0
@@ -88,6 +92,46 @@ func (c RegisterNode) apply(s *State, result *Result) {
 		s.reconcileAllocs(&node, c.Running, awaited)
 	}
 	s.noteShrunk(c.Name)
+	result.AsBefore = known && old.Inventory == inventory && s.asBefore(old)
+}
+
+// whole is the inventory that a registration means: its own, or the one before.
+func (c *RegisterNode) whole(old *Node) (*Inventory, *Refusal) {
+	if c.AsBootNS == 0 {
+		inventory := c.Inventory
+		if err := normalizeInventory(c.Name, &inventory); err != nil {
+			return nil, refuse(Invalid, "node %q cannot register: %v", bounds.Clip(c.Name, bounds.MaxNameBytes), err)
+		}
+		return &inventory, nil
+	}
+	if old == nil || old.Inventory == nil || old.RegisteredBootNS != c.AsBootNS {
+		return nil, refuse(ContentGone, "node %q has registered in between: register whole", bounds.Clip(c.Name, bounds.MaxNameBytes))
+	}
+	return old.Inventory, nil
+}
+
+// asBefore reports whether a node that has registered again takes jobs as it did before,
+// and no job has changed by that.
+func (s *State) asBefore(old *Node) bool {
+	now, _ := s.nodes.Get(old.Name)
+	return len(s.changes.jobs) == 0 && now.Available() == old.Available() && now.holdsStarts() == old.holdsStarts()
+}
+
+// AbridgeRegistration is the same registration without its inventory, if that is the one
+// which the node has registered with before: thousands of nodes that lose a leader have
+// nothing new to say. It is refused with ContentGone if the node registers in between; the
+// caller then proposes it whole.
+func (t *tables) AbridgeRegistration(c RegisterNode) RegisterNode {
+	old, known := t.nodes.Get(c.Name)
+	if !known || old.Inventory == nil || old.RegisteredBootNS == 0 {
+		return c
+	}
+	inventory := c.Inventory
+	if normalizeInventory(c.Name, &inventory) != nil || !reflect.DeepEqual(&inventory, old.Inventory) {
+		return c
+	}
+	c.Inventory, c.AsBootNS = Inventory{}, old.RegisteredBootNS
+	return c
 }
 
 // reconcileAllocs compares what a node runs with what it should run. An

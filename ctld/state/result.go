@@ -27,6 +27,9 @@ type Result struct {
 	// Nodes are those that ReclaimNodes and SetLending named, and those that were reclaimed
 	// until ReleaseNodes and EndReclaims, ascending by name.
 	Nodes []string
+	// AsBefore is of RegisterNode: the node has what it had, takes jobs as it did, and no job
+	// has changed.
+	AsBefore bool
 	// Reservation is the one that was created, changed or deleted.
 	Reservation string
 

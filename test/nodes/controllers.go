@@ -28,6 +28,7 @@ const clients = 64
 // controllers are three of them, as "gleaner dev" runs them: one that is killed is started
 // again.
 type controllers struct {
+	binaries  string
 	directory string
 	targets   []string
 	daemon    *exec.Cmd
@@ -39,7 +40,7 @@ func startControllers(ctx context.Context, binaries string) (_ *controllers, err
 	if err != nil {
 		return nil, err
 	}
-	c := &controllers{directory: directory}
+	c := &controllers{binaries: binaries, directory: directory}
 	log, err := os.Create(c.path("dev.log"))
 	if err != nil {
 		return nil, err
@@ -108,11 +109,7 @@ func (c *controllers) leader(ctx context.Context) (pid int, err error) {
 			if c.ping(ctx, target).GetRole() != "leader" {
 				continue
 			}
-			text, err := os.ReadFile(strings.TrimSuffix(strings.TrimPrefix(target, "unix://"), ".sock") + ".pid")
-			if err != nil {
-				return false
-			}
-			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+			pid, err = pidOf(target)
 			return err == nil
 		}
 		return false
@@ -227,19 +224,63 @@ func (c *controllers) submitAt(ctx context.Context, rate int) error {
 	return group.Wait()
 }
 
-// submitOnce submits a job that is held, again and again until it is accepted.
-func (c *controllers) submitOnce(ctx context.Context) error {
-	asked := request()
-	asked.Spec.Hold = true
-	return until(ctx, "a submission to be accepted", func() bool {
-		connection, err := dial.Open(c.targets, "")
-		if err != nil {
-			return false
+// submitOnce submits a job that is held, as a user does: by a process of its own, which tries
+// until it is accepted. It returns when that was, as another process says, because in this one
+// thousands of nodes are about to come back.
+func (c *controllers) submitOnce(ctx context.Context) (accepted time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "sh", "-c", `"$0" submit --hold --chdir=/ --wrap=true >&2 && date +%s.%N`, filepath.Join(c.binaries, "gleaner"))
+	command.Env = append(os.Environ(), dial.EnvironmentController+"="+strings.Join(c.targets, ","))
+	said, err := command.Output()
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
+		return accepted, fmt.Errorf("submit a job: %w: %s", err, exit.Stderr)
+	}
+	if err != nil {
+		return accepted, err
+	}
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(string(said)), 64)
+	return time.UnixMicro(int64(seconds * 1e6)), err
+}
+
+// spent is the processor time that each controller has used, by process.
+type spent map[int]time.Duration
+
+func (c *controllers) spent() spent {
+	s := make(spent)
+	for _, target := range c.targets {
+		if pid, err := pidOf(target); err == nil {
+			if use, err := used(pid); err == nil {
+				s[pid] = use.processor
+			}
 		}
-		defer connection.Close()
-		call, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		_, err = pb.NewControllerClient(connection).Submit(call, asked)
-		return err == nil
-	})
+	}
+	return s
+}
+
+// since is what all of them have used since a time. What one has used that was killed
+// meanwhile is not counted.
+func (s spent) since(before spent) (total time.Duration) {
+	for pid, now := range s {
+		total += now - before[pid]
+	}
+	return total
+}
+
+// ownProcessor is the processor time of this process, in which the nodes are.
+func ownProcessor() time.Duration {
+	use, err := used(os.Getpid())
+	if err != nil {
+		return 0
+	}
+	return use.processor
+}
+
+// pidOf is the process of the controller with a socket.
+func pidOf(target string) (int, error) {
+	text, err := os.ReadFile(strings.TrimSuffix(strings.TrimPrefix(target, "unix://"), ".sock") + ".pid")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
 }

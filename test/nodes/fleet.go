@@ -28,10 +28,11 @@ const (
 
 // fleet is the nodes.
 type fleet struct {
-	targets []string
-	nodes   []*node
-	group   sync.WaitGroup
-	started atomic.Int64
+	targets    []string
+	nodes      []*node
+	group      sync.WaitGroup
+	started    atomic.Int64
+	registered atomic.Int64 // registrations
 }
 
 // node is one of them: a session at a time, and what it decides by.
@@ -125,6 +126,7 @@ func (n *node) hold(ctx context.Context, target string) (registered *pb.Register
 	late.Stop()
 	registered = first.GetRegistered()
 	n.since.Store(time.Now().UnixNano())
+	n.fleet.registered.Add(1)
 	heard := make(chan *pb.ControllerMessage)
 	go func() {
 		defer cancel()

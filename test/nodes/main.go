@@ -68,14 +68,15 @@ func command(words []string) error {
 // spareFiles are those that are open besides a connection for each node.
 const spareFiles = 2048
 
-// openFiles has this process, and the controllers that it starts, be allowed so many open
-// files.
+// openFiles has this process, and the controllers that it starts, be allowed as many open
+// files as may be, and at least so many. A controller keeps two thirds for other things than
+// connections, and after a fail-over one of them may have half of the nodes or more.
 func openFiles(count uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	files.Cur, files.Max = max(files.Cur, count), max(files.Max, count)
+	files.Cur, files.Max = max(files.Max, count), max(files.Max, count)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("%d open files, for as many connections: %w", count, err)
 	}
@@ -102,7 +103,7 @@ func measure(ctx context.Context, o options) (err error) {
 	if err := c.measureFor(ctx, "at rest", 15*time.Second, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	before := fleet.started.Load()
+	before, processor, own := fleet.started.Load(), c.spent(), ownProcessor()
 	begin = time.Now()
 	if err := c.measureFor(ctx, fmt.Sprintf("at %d submissions a second", o.rate), o.load, func(ctx context.Context) error { return c.submitAt(ctx, o.rate) }); err != nil {
 		return err
@@ -110,6 +111,8 @@ func measure(ctx context.Context, o options) (err error) {
 	row("submissions accepted a second then", float64(c.accepted.Load())/time.Since(begin).Seconds(), "/s")
 	starts := float64(fleet.started.Load()-before) / time.Since(begin).Seconds()
 	row("starts a second then", starts, "/s")
+	row("  processor for each: controllers", each(c.spent().since(processor), fleet.started.Load()-before), "ms")
+	row("  processor for each: nodes and clients", each(ownProcessor()-own, fleet.started.Load()-before), "ms")
 	accepted, registered, err := failovers(ctx, o, c, fleet)
 	if err != nil {
 		return err
@@ -135,24 +138,29 @@ func aim(what string, reached bool, figure float64, unit string) {
 // failovers kills the leading controller again and again. It returns how long it took until
 // a submission was accepted, and until all nodes were registered, at the median.
 func failovers(ctx context.Context, o options, c *controllers, fleet *fleet) (_, _ float64, _ error) {
-	var accepted, registered []float64
+	var accepted, registered, controllers, nodes []float64
 	for range o.kills {
 		pid, err := c.leader(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
+		before, own, count := c.spent(), ownProcessor(), fleet.registered.Load()
 		begin := time.Now()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return 0, 0, err
 		}
-		if err := c.submitOnce(ctx); err != nil {
+		at, err := c.submitOnce(ctx)
+		if err != nil {
 			return 0, 0, err
 		}
-		accepted = append(accepted, time.Since(begin).Seconds())
+		accepted = append(accepted, at.Sub(begin).Seconds())
 		if err := fleet.allSince(ctx, begin); err != nil {
 			return 0, 0, err
 		}
 		registered = append(registered, time.Since(begin).Seconds())
+		count = fleet.registered.Load() - count
+		controllers = append(controllers, each(c.spent().since(before), count))
+		nodes = append(nodes, each(ownProcessor()-own, count))
 		if err := c.allAnswer(ctx); err != nil {
 			return 0, 0, err
 		}
@@ -160,13 +168,21 @@ func failovers(ctx context.Context, o options, c *controllers, fleet *fleet) (_,
 	if o.kills == 0 {
 		return 0, 0, nil
 	}
-	slices.Sort(accepted)
-	slices.Sort(registered)
+	for _, figures := range [][]float64{accepted, registered, controllers, nodes} {
+		slices.Sort(figures)
+	}
 	row("after a kill, a submission is accepted (median)", accepted[o.kills/2], "s")
 	row("  at the longest", accepted[o.kills-1], "s")
 	row("after a kill, all nodes are registered (median)", registered[o.kills/2], "s")
 	row("  at the longest", registered[o.kills-1], "s")
+	row("  processor for each registration: controllers", controllers[o.kills/2], "ms")
+	row("  processor for each registration: nodes", nodes[o.kills/2], "ms")
 	return accepted[o.kills/2], registered[o.kills/2], nil
+}
+
+// each is what one of so many took, in milliseconds.
+func each(total time.Duration, count int64) float64 {
+	return total.Seconds() * 1000 / float64(max(count, 1))
 }
 
 func row(what string, figure float64, unit string) {

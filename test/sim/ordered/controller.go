@@ -104,8 +104,15 @@ func (c *controller) interrupt() {
 // Propose implements leader.Cluster: what ctld's cluster does, over the
 // ordered log.
 func (c *controller) Propose(_ context.Context, command state.Command, id state.RequestID) (state.Result, error) {
-	if submission, ok := command.(state.SubmitJob); ok {
-		result, err := c.commit(c.state.Abridge(submission), id)
+	var short state.Command
+	switch command := command.(type) {
+	case state.SubmitJob:
+		short = c.state.Abridge(command)
+	case state.RegisterNode:
+		short = c.View().AbridgeRegistration(command)
+	}
+	if short != nil {
+		result, err := c.commit(short, id)
 		if err != nil || result.Refused == nil || result.Refused.Code != state.ContentGone {
 			return result, err
 		}
