@@ -214,6 +214,7 @@ fi
 if command -v mpicc.mpich mpiexec.hydra > /dev/null; then
 	mpicc.mpich -O1 -o ring.mpich ring.c
 	program mpich 2 'exec mpiexec.hydra ./ring.mpich'
+	program mpich6 2 'UCX_TCP_AF_PRIO=inet6 UCX_NET_DEVICES=gang0 exec mpiexec.hydra ./ring.mpich'
 fi
 if command -v mpicc.openmpi mpirun.openmpi > /dev/null; then
 	mpicc.openmpi -O1 -o ring.openmpi ring.c
