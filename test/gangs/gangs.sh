@@ -219,6 +219,7 @@ fi
 if command -v mpicc.openmpi mpirun.openmpi > /dev/null; then
 	mpicc.openmpi -O1 -o ring.openmpi ring.c
 	program openmpi 2 'exec mpirun.openmpi --mca btl tcp,self ./ring.openmpi'
+	program openmpi6 2 'exec mpirun.openmpi --mca btl tcp,self --mca btl_tcp_disable_family 4 ./ring.openmpi'
 fi
 echo "$moved of $tried moves"
 [ $((moved * 100)) -ge $((tried * 99)) ] || failures=1
