@@ -58,12 +58,15 @@ help: ## list the targets
 setup: ## install what building needs (libseccomp, SQLite), and CRIU, if they are missing
 	@contrib/setup/debian.sh
 
+# gpmix serves PMIx, which Open MPI speaks: without libpmix-dev all but that is built.
 build: setup ## build bin/: the daemons, ginit, goci, gstage, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gleaner
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ ./cmd/goci ./cmd/gstage
+	@rm -f $(BIN)/gpmix
+	@if pkg-config --exists pmix 2>/dev/null; then set -x; go build -tags=$(TAGS),pmix -ldflags '-s -w' -o $(BIN)/ ./cmd/gpmix; fi
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 	@mkdir -p $(BIN)/slurm; for c in $(SLURM_NAMES); do ln -sf ../gleaner $(BIN)/slurm/$$c; done
 
@@ -86,6 +89,7 @@ install: ## install what make has built: programs, man pages, completion, units,
 	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(slurmdir) $(mandir)/man1 $(mandir)/man8 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
 	install $(BIN)/gctld $(BIN)/gnoded $(BIN)/ginit $(DESTDIR)$(sbindir)/
 	install $(BIN)/gleaner $(BIN)/goci $(BIN)/gstage $(DESTDIR)$(bindir)/
+	@if [ -e $(BIN)/gpmix ]; then install $(BIN)/gpmix $(DESTDIR)$(bindir)/; fi
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bindir)/$$c; done
 	@for c in $(SLURM_NAMES); do ln -sf $(bindir)/gleaner $(DESTDIR)$(slurmdir)/$$c; done
 	umask 022; $(BIN)/gleaner man --dir $(DESTDIR)$(mandir)/man1 >/dev/null
@@ -100,7 +104,7 @@ install: ## install what make has built: programs, man pages, completion, units,
 	install -m 644 contrib/cluster.toml $(DESTDIR)$(docdir)/
 
 uninstall: ## remove what make install has put there; configuration and state stay
-	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner goci gstage $(COMMANDS))
+	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner goci gstage gpmix $(COMMANDS))
 	rm -f $(addprefix $(DESTDIR)$(slurmdir)/,$(SLURM_NAMES))
 	@rmdir $(DESTDIR)$(slurmdir) $(dir $(DESTDIR)$(slurmdir)) 2>/dev/null || true
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service gleaner-agent.service) $(DESTDIR)$(docdir)/cluster.toml

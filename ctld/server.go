@@ -31,6 +31,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/ctld/web"
 )
 
@@ -267,7 +268,7 @@ func (s *Server) listenRemote(name string) (net.Listener, *api.ServerCredentials
 	accepted := api.Credentials(config)
 	if s.config.MungeSocket != "" {
 		config.ClientAuth = tls.VerifyClientCertIfGiven // who shows none needs a credential
-		accepted.AcceptMunge(s.config.MungeSocket, func(from netip.Addr) *state.Login { return s.cluster.View().Policy().MungeLoginOf(from) })
+		accepted.AcceptMunge(s.config.MungeSocket, func(from netip.Addr) *policy.Login { return s.cluster.View().Policy().MungeLoginOf(from) })
 	}
 	return listener, accepted, nil
 }

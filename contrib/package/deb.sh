@@ -4,8 +4,8 @@
 #
 #   deb.sh ARCHITECTURE PROGRAMS FOLDER     writes FOLDER/gleaner-*_VERSION_ARCHITECTURE.deb
 #
-# PROGRAMS has gctld, gnoded, ginit, goci, gstage and gleaner for that architecture; bin/ has those that
-# run here. VERSION is Debian's, COMPRESS what dpkg-deb is given.
+# PROGRAMS has gctld, gnoded, ginit, goci, gstage and gleaner for that architecture, and gpmix
+# where the library of PMIx was; bin/ has those that run here. VERSION is Debian's, COMPRESS what dpkg-deb is given.
 set -euo pipefail
 [ $# -eq 3 ] || { sed -n '2,9s/^# \?//p' "$0" >&2; exit 1; }
 architecture=$1 programs=$(realpath "$2") out=$(realpath -m "$3") here=contrib/package
@@ -37,7 +37,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/deb.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 all=$work/all
 make --no-print-directory -s install DESTDIR="$all" PREFIX=/usr >/dev/null
-for program in sbin/gctld sbin/gnoded sbin/ginit bin/gleaner bin/goci bin/gstage; do
+rm -f "$all/usr/bin/gpmix" # that runs here
+pmix=
+[ ! -e "$programs/gpmix" ] || pmix=bin/gpmix
+for program in sbin/gctld sbin/gnoded sbin/ginit bin/gleaner bin/goci bin/gstage $pmix; do
 	install "$programs/$(basename $program)" "$all/usr/$program"
 	"${tools}strip" --strip-unneeded "$all/usr/$program" # what a debugger needs; stack traces need none of it
 done
@@ -61,7 +64,7 @@ move() {
 move gleaner-ctld usr/sbin/gctld usr/lib/systemd/system/gctld.service usr/share/man/man8/gctld.8.gz \
 	etc/gleaner/gctld.toml etc/gleaner/cluster.toml etc/logrotate.d/gleaner-ctld
 move gleaner-node usr/sbin/gnoded usr/sbin/ginit usr/lib/systemd/system/gnoded.service usr/share/man/man8/gnoded.8.gz \
-	etc/gleaner/gnoded.toml usr/share/gleaner
+	etc/gleaner/gnoded.toml usr/share/gleaner ${pmix:+usr/$pmix}
 move gleaner-client etc/gleaner/agent.toml etc/gleaner/client.toml usr/lib/systemd/system/gleaner-agent.service usr/bin usr/lib/gleaner usr/share/man/man1 usr/share/bash-completion usr/share/zsh usr/share/fish
 # Where shells look that are packaged.
 move_in() { mkdir -p "$work/$1/$(dirname "$3")" && mv "$work/$1/$2" "$work/$1/$3"; }

@@ -9,6 +9,8 @@
 #   debian.sh criu       CRIU, which saves and restores jobs, in a separate folder,
 #                        if this machine's does not work; part of the above
 #   debian.sh programs   the small programs that make migrations moves, if missing
+#   debian.sh mpi        Open MPI, and the libraries of PMIx and PMI-2, for the story mpi; what
+#                        mpicc and mpirun call does not change where there is an MPI already
 #   debian.sh slurm      Slurm for make bench, in a separate folder
 #   debian.sh postgres   PostgreSQL for the tests of ctld/history, which start a server of
 #                        their own; no server is set up on this machine
@@ -105,6 +107,21 @@ programs)
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
 	[ "${#missing[@]}" -eq 0 ] || install "${missing[@]}"
 	;;
+mpi)
+	missing=() chosen=()
+	for name in mpi "mpi-$(gcc -print-multiarch)" mpirun; do
+		if path=$(update-alternatives --query "$name" 2>/dev/null | sed -n 's/^Value: //p') && [ -n "$path" ]; then
+			chosen+=("$name $path")
+		fi
+	done
+	[ -e /usr/include/slurm/pmi2.h ] || missing+=(libpmi2-0-dev)
+	pkg-config --exists pmix || missing+=(libpmix-dev)
+	command -v mpicc.openmpi mpirun.openmpi >/dev/null || missing+=(openmpi-bin libopenmpi-dev)
+	[ "${#missing[@]}" -eq 0 ] || install "${missing[@]}"
+	for choice in "${chosen[@]}"; do
+		as_root update-alternatives --quiet --set "${choice% *}" "${choice#* }"
+	done
+	;;
 postgres)
 	if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
 		install postgresql-common
@@ -124,6 +141,6 @@ slurm)
 	as_root "$(dirname "$0")/slurm.sh" "$@"
 	;;
 *)
-	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | postgres | munge | slurm [FOLDER]]"
+	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | mpi | postgres | munge | slurm [FOLDER]]"
 	;;
 esac

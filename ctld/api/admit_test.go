@@ -16,6 +16,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -35,11 +36,11 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-func (g *gate) limit(t *testing.T, rate state.RateLimit) {
+func (g *gate) limit(t *testing.T, rate policy.RateLimit) {
 	t.Helper()
-	policy := *state.DefaultPolicy()
-	policy.Rate = rate
-	if result, err := g.Propose(t.Context(), state.ApplyPolicy{Policy: policy}, state.RequestID{}); err != nil || result.Refused != nil {
+	site := *policy.Default()
+	site.Rate = rate
+	if result, err := g.Propose(t.Context(), state.ApplyPolicy{Policy: site}, state.RequestID{}); err != nil || result.Refused != nil {
 		t.Fatal(err, result.Refused)
 	}
 	g.now = g.now.Add(readEvery)
@@ -100,10 +101,10 @@ const (
 // a new policy is followed.
 func TestRateOfOneUser(t *testing.T) {
 	g := newGate(t)
-	if got := g.many(t, peerInfo{uid: 1000, person: "user 1000"}, submitting); got != state.DefaultRateBucket {
-		t.Errorf("by default %d at once, want %d", got, state.DefaultRateBucket)
+	if got := g.many(t, peerInfo{uid: 1000, person: "user 1000"}, submitting); got != policy.DefaultRateBucket {
+		t.Errorf("by default %d at once, want %d", got, policy.DefaultRateBucket)
 	}
-	g.limit(t, state.RateLimit{Bucket: 7, Refill: 3, PeriodS: 2})
+	g.limit(t, policy.RateLimit{Bucket: 7, Refill: 3, PeriodS: 2})
 	one, other := peerInfo{uid: 1000, person: "user 1000"}, peerInfo{uid: 1001, person: "user 1001"}
 	if got := g.many(t, one, submitting); got != 7 {
 		t.Errorf("%d at once, want 7", got)
@@ -130,7 +131,7 @@ func TestRateOfOneUser(t *testing.T) {
 	if got := g.many(t, one, pb.Controller_Attach_FullMethodName); got != 7 {
 		t.Errorf("after an hour %d, want 7", got)
 	}
-	g.limit(t, state.RateLimit{Off: true})
+	g.limit(t, policy.RateLimit{Off: true})
 	for range 20 {
 		end, err := g.knock(one, submitting)
 		end()
@@ -145,7 +146,7 @@ func TestRateOfOneUser(t *testing.T) {
 // comes; root, nodes and controllers have none.
 func TestWhomARequestCountsFor(t *testing.T) {
 	g := newGate(t)
-	g.limit(t, state.RateLimit{Bucket: 5, Refill: 1, PeriodS: 3600})
+	g.limit(t, policy.RateLimit{Bucket: 5, Refill: 1, PeriodS: 3600})
 	link := linkInfo{name: "c2"}
 	inJob := g.runningJob(t, fuzzUser)
 	vouching := []string{metadataJob, inJob, metadataUID, strconv.Itoa(fuzzUser), metadataNode, "n1"}
@@ -213,7 +214,7 @@ func (g *gate) runningJob(t *testing.T, uid uint32) string {
 // not asked for the longest time is forgotten first.
 func TestRateTable(t *testing.T) {
 	g := newGate(t)
-	g.limit(t, state.RateLimit{Bucket: 2, Refill: 1, PeriodS: 3600, Table: 16})
+	g.limit(t, policy.RateLimit{Bucket: 2, Refill: 1, PeriodS: 3600, Table: 16})
 	for i := range 100 {
 		if got := g.many(t, peerInfo{person: numbered(uint32(2000 + i))}, listing); got != 2 {
 			t.Fatalf("user %d: %d, want 2", i, got)
@@ -232,7 +233,7 @@ func TestRateTable(t *testing.T) {
 // it, and each has a bound.
 func TestRequestsPerUser(t *testing.T) {
 	g := newGate(t)
-	g.limit(t, state.RateLimit{Off: true})
+	g.limit(t, policy.RateLimit{Off: true})
 	one := peerInfo{uid: 1000, person: "user 1000"}
 	for method, limit := range map[string]int{submitting: maxRequestsPerUser, pb.Controller_Follow_FullMethodName: maxFollowersPerUser, pb.Controller_Attach_FullMethodName: maxSessionsPerUser} {
 		var end func()

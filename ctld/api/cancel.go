@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -58,7 +60,7 @@ func (s *Controller) onTargets(ctx context.Context, from *caller, kind state.Kin
 	if err := s.confirm(ctx); err != nil {
 		return nil, err
 	}
-	if before, known := s.cluster.Remembered(id, kind); known && len(before.Jobs) < state.MaxTargets {
+	if before, known := s.cluster.Remembered(id, kind); known && len(before.Jobs) < bounds.MaxTargets {
 		return jobResults(before.Jobs), nil
 	}
 	targets, err := s.targets(from, request.GetFilter(), request.GetTasks())
@@ -67,7 +69,7 @@ func (s *Controller) onTargets(ctx context.Context, from *caller, kind state.Kin
 	}
 	var answers []*pb.JobResult
 	n := 0
-	for chunk := range slices.Chunk(targets, state.MaxTargets) {
+	for chunk := range slices.Chunk(targets, bounds.MaxTargets) {
 		result, err := s.propose(ctx, command(chunk), chunkID(id, n))
 		if err != nil {
 			return nil, err
@@ -153,7 +155,7 @@ func resolve(view *state.View, target state.Target) []resolved {
 }
 
 // within reports whether a task is in ranges, which are ascending and do not overlap.
-func within(ranges []state.TaskRange, task uint32) bool {
+func within(ranges []ranges.Range, task uint32) bool {
 	at := sort.Search(len(ranges), func(i int) bool { return task <= ranges[i].Last })
 	return at < len(ranges) && ranges[at].First <= task && (task-ranges[at].First)%max(ranges[at].Step, 1) == 0
 }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -95,9 +95,6 @@ func checkTexts(job *pb.JobSpec) error {
 	if _, err := spec.ParseMailUsers(job.GetMailUser()); job.GetMailUser() != "" && err != nil {
 		return invalid("Invalid --mail-user specification: %v", err)
 	}
-	if strings.Contains(job.GetName(), "/") {
-		return invalid("the job name %.64q holds a '/', so it cannot be used in a file name (%%x): leave it out", job.GetName())
-	}
 	if len(job.GetExportOption()) > spec.MaxEnvironmentBytes || strings.ContainsRune(job.GetExportOption(), 0) {
 		return invalid("--export is longer than %d bytes, or holds a zero byte", spec.MaxEnvironmentBytes)
 	}
@@ -172,10 +169,10 @@ func checkCounts(job *pb.JobSpec) error {
 		return invalid("Node count specification invalid: at least %d and at most %d nodes", job.GetMinNodes(), job.GetMaxNodes())
 	case job.GetTasks() > maxTasks || job.GetTasksPerNode() > maxTasks:
 		return invalid("More processors requested than permitted: more than %d tasks", maxTasks)
-	case job.GetCpusPerTask() > state.MaxCPUsPerNode:
-		return invalid("More processors requested than permitted: %d CPUs for one task, at most %d", job.GetCpusPerTask(), state.MaxCPUsPerNode)
-	case job.GetCpusPerGpu() > state.MaxCPUsPerNode:
-		return invalid("More processors requested than permitted: %d CPUs for one GPU, at most %d", job.GetCpusPerGpu(), state.MaxCPUsPerNode)
+	case job.GetCpusPerTask() > bounds.MaxCPUsPerNode:
+		return invalid("More processors requested than permitted: %d CPUs for one task, at most %d", job.GetCpusPerTask(), bounds.MaxCPUsPerNode)
+	case job.GetCpusPerGpu() > bounds.MaxCPUsPerNode:
+		return invalid("More processors requested than permitted: %d CPUs for one GPU, at most %d", job.GetCpusPerGpu(), bounds.MaxCPUsPerNode)
 	case job.GetTasksPerGpu() > maxTasks:
 		return invalid("More processors requested than permitted: more than %d tasks", maxTasks)
 	case job.GetSwitches() > spec.MaxHostListNames:

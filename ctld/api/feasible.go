@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
@@ -24,7 +25,7 @@ type machines struct {
 	mu       sync.Mutex
 	snapshot sched.Snapshot
 	known    bool // some node has registered
-	policy   *state.Policy
+	policy   *policy.Policy
 	until    time.Time
 	fits     map[state.Digest]bool // shapes that could run
 }
@@ -45,10 +46,10 @@ func (m *machines) look(view *state.View, shape *state.Shape, fresh bool) (snaps
 }
 
 // remember notes that a shape fits what was looked at under a policy.
-func (m *machines) remember(shape *state.Shape, policy *state.Policy) {
+func (m *machines) remember(shape *state.Shape, site *policy.Policy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.policy == policy && len(m.fits) < maxShapesTried {
+	if m.policy == site && len(m.fits) < maxShapesTried {
 		m.fits[shape.Digest()] = true
 	}
 }
@@ -66,7 +67,7 @@ func (s *Controller) checkFeasible(view *state.View, shape *state.Shape) error {
 		if !known {
 			continue
 		}
-		reason, feasible := sched.Feasible(snapshot, policy.Scheduled(shape))
+		reason, feasible := sched.Feasible(snapshot, state.SchedShape(policy, shape))
 		if feasible {
 			s.machines.remember(shape, policy)
 			return nil

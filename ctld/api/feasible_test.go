@@ -45,7 +45,7 @@ func shapeFor(t testing.TB, s *state.State, gpus uint32) *state.Shape {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape, err := s.Policy().ShapeOf(&command)
+	shape, err := state.ShapeOf(s.Policy(), &command)
 	if err != nil {
 		t.Fatal(err)
 	}

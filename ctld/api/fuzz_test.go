@@ -20,6 +20,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
@@ -205,11 +206,11 @@ func seedState(f *testing.F) []byte {
 			f.Fatal(err, result.Refused)
 		}
 	}
-	policy, err := state.NormalizePolicy(state.PolicyFromMessage(goodPolicy))
+	site, err := policy.Normalize(policy.FromMessage(goodPolicy))
 	if err != nil {
 		f.Fatal(err)
 	}
-	must(state.ApplyPolicy{Policy: *policy})
+	must(state.ApplyPolicy{Policy: *site})
 	for i, change := range []func(*pb.JobSpec){
 		func(s *pb.JobSpec) { s.MinNodes = 2 },
 		func(s *pb.JobSpec) {

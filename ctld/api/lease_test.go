@@ -12,6 +12,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -37,8 +38,8 @@ func guestOn(t *testing.T) (*NodeLink, *doubtful, *session.Session) {
 			t.Fatalf("%T: %v, %v", command, err, result.Refused)
 		}
 	}
-	must(state.ApplyPolicy{Policy: *state.PolicyFromMessage(&pb.Policy{Partitions: []*pb.Partition{
-		{Name: "guests", Nodes: "ALL", Up: true, IsDefault: true, LeaseAction: state.LeaseFence}}})})
+	must(state.ApplyPolicy{Policy: *policy.FromMessage(&pb.Policy{Partitions: []*pb.Partition{
+		{Name: "guests", Nodes: "ALL", Up: true, IsDefault: true, LeaseAction: policy.LeaseFence}}})})
 	must(state.Barrier{Term: 1})
 	register := &pb.Register{Node: "n1", Instance: "i", SentBoottimeNs: 5, Inventory: &pb.Inventory{Cpus: 8, MemoryBytes: 8 << 30, BootId: "b"}}
 	must(state.RegisterFromMessage(register))

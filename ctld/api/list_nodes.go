@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -73,7 +74,7 @@ func nodeFilter(view *state.View, request *pb.ListNodesRequest) (func(*state.Nod
 		}
 		names = setOf(list)
 	}
-	var partitions []*state.Partition
+	var partitions []*policy.Partition
 	for name := range setOf(request.GetPartitions()) { // each once, or a long list of one name costs a look at all nodes each
 		if partition, known := view.Policy().Partition(name); known {
 			partitions = append(partitions, partition)
@@ -81,7 +82,7 @@ func nodeFilter(view *state.View, request *pb.ListNodesRequest) (func(*state.Nod
 	}
 	return func(node *state.Node) bool {
 		return (names == nil || names[node.Name]) &&
-			(len(request.GetPartitions()) == 0 || slices.ContainsFunc(partitions, func(p *state.Partition) bool { return p.Has(node.Name) }))
+			(len(request.GetPartitions()) == 0 || slices.ContainsFunc(partitions, func(p *policy.Partition) bool { return p.Has(node.Name) }))
 	}, nil
 }
 
@@ -95,15 +96,15 @@ func (s *Controller) ListPartitions(ctx context.Context, _ *pb.ListPartitionsReq
 	if s.sightOf(from, view).hides("partitions") {
 		return &pb.ListPartitionsResponse{}, nil
 	}
-	policy := state.PolicyMessage(view.Policy())
-	for _, partition := range policy.Partitions {
-		partition.PreemptMode = cmp.Or(partition.PreemptMode, policy.Preempt.Mode) // the one in force
-		partition.Network = cmp.Or(partition.Network, policy.Network)
+	site := policy.Message(view.Policy())
+	for _, partition := range site.Partitions {
+		partition.PreemptMode = cmp.Or(partition.PreemptMode, site.Preempt.Mode) // the one in force
+		partition.Network = cmp.Or(partition.Network, site.Network)
 		if in, known := view.Policy().Partition(partition.Name); known {
 			partition.Outside = view.Policy().OutsideOf(in).Message()
 		}
-		partition.DefaultMemoryPerCpuBytes = cmp.Or(partition.DefaultMemoryPerCpuBytes, policy.DefaultMemoryPerCpuBytes)
-		partition.DefaultMemoryPerGpuBytes = cmp.Or(partition.DefaultMemoryPerGpuBytes, policy.DefaultMemoryPerGpuBytes)
+		partition.DefaultMemoryPerCpuBytes = cmp.Or(partition.DefaultMemoryPerCpuBytes, site.DefaultMemoryPerCpuBytes)
+		partition.DefaultMemoryPerGpuBytes = cmp.Or(partition.DefaultMemoryPerGpuBytes, site.DefaultMemoryPerGpuBytes)
 	}
-	return &pb.ListPartitionsResponse{Partitions: policy.Partitions}, nil
+	return &pb.ListPartitionsResponse{Partitions: site.Partitions}, nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -34,10 +36,10 @@ func TestListsAreCutBySize(t *testing.T) {
 			t.Fatal(err, result.Refused)
 		}
 	}
-	text := strings.Repeat("z", state.MaxTextBytes)
+	text := strings.Repeat("z", bounds.MaxTextBytes)
 	for n := range 40 {
 		note := state.NoteLeftOvers{Name: fmt.Sprintf("n%04d", n)}
-		for range state.MaxLeftOvers {
+		for range bounds.MaxLeftOvers {
 			note.LeftOvers = append(note.LeftOvers, state.LeftOver{What: text, Error: text})
 		}
 		if result, err := l.Propose(context.Background(), note, state.RequestID{}); err != nil || result.Refused != nil {
@@ -91,8 +93,8 @@ func TestFollowersIDs(t *testing.T) {
 	}{
 		{state.Job{ID: 7}, true}, {state.Job{ID: 70, Array: 7, HasTask: true, Task: 5}, true}, {state.Job{ID: 6}, false},
 		{state.Job{ID: 80, Array: 8, HasTask: true, Task: 1}, true}, {state.Job{ID: 81, Array: 8, HasTask: true, Task: 2}, false},
-		{state.Job{ID: 8, Array: 8, Tasks: []state.TaskRange{{First: 0, Last: 4, Step: 1}}}, true},
-		{state.Job{ID: 8, Array: 8, Tasks: []state.TaskRange{{First: 2, Last: 4, Step: 2}}}, false},
+		{state.Job{ID: 8, Array: 8, Tasks: []ranges.Range{{First: 0, Last: 4, Step: 1}}}, true},
+		{state.Job{ID: 8, Array: 8, Tasks: []ranges.Range{{First: 2, Last: 4, Step: 2}}}, false},
 		{state.Job{ID: 8}, false}, {state.Job{ID: 90, Array: 9, HasTask: true, Task: 7}, true},
 	} {
 		if got := f.idsCover(&c.job); got != c.want {

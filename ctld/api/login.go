@@ -12,6 +12,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/login"
 )
 
@@ -69,7 +70,7 @@ func (s *core) unvouched(of *caller, host string) string {
 
 // notTheirs says why a [[login]] does not cover a user; "" = it does. err is that of the
 // user's account.
-func (s *core) notTheirs(may *state.Login, of *caller, err error) string {
+func (s *core) notTheirs(may *policy.Login, of *caller, err error) string {
 	switch {
 	case isStranger(err):
 		return "the controller's host knows no user of this number: all hosts must have the same accounts"

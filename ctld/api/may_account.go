@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // This file says who may change accounts (sacctmgr(1), AdminLevel and
@@ -97,7 +99,7 @@ type realm struct {
 
 // has reports whether an account is one that the user coordinates, or below one.
 func (r *realm) has(account string) bool {
-	for range state.MaxAccountDepth + 1 {
+	for range bounds.MaxAccountDepth + 1 {
 		record, known := r.view.Account(account)
 		if !known {
 			parent, made := r.made[account]
@@ -143,7 +145,7 @@ func (r *realm) refusesAccount(c *state.AccountChange) string {
 		parent = record.Parent
 	}
 	if c.Action == state.AddRecord {
-		parent = state.RootAccount
+		parent = policy.RootAccount
 		if c.Parent != nil {
 			parent = *c.Parent
 		}
@@ -152,7 +154,7 @@ func (r *realm) refusesAccount(c *state.AccountChange) string {
 	switch {
 	case !r.has(parent):
 		// Those above decide about the account itself, its share and its
-		// limits.
+		// EnforcesLimits.
 		return "account " + c.Account + " is not below one that you coordinate: ask an administrator"
 	case c.Parent != nil && !r.has(*c.Parent):
 		return "account " + *c.Parent + " is not one that you coordinate: choose a parent that is"

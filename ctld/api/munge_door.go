@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/munge"
 )
 
@@ -44,8 +44,8 @@ func (m mungeInfo) close() { _ = m.conn.Close() }
 
 // mungeDoor lets in who shows a credential of munge and has no certificate.
 type mungeDoor struct {
-	socket   string                        // of munged
-	login    func(netip.Addr) *state.Login // for whom an address may speak; nil = for nobody
+	socket   string                         // of munged
+	login    func(netip.Addr) *policy.Login // for whom an address may speak; nil = for nobody
 	decode   func(ctx context.Context, state *tls.ConnectionState, socket, credential string) (munge.Credential, error)
 	waiting  places // all, and by address
 	decoding chan struct{}
@@ -53,7 +53,7 @@ type mungeDoor struct {
 
 // AcceptMunge has clients without a certificate show a credential of munge, which the munged
 // at socket decodes, and only from addresses for which login is something.
-func (c *ServerCredentials) AcceptMunge(socket string, login func(netip.Addr) *state.Login) {
+func (c *ServerCredentials) AcceptMunge(socket string, login func(netip.Addr) *policy.Login) {
 	c.munge = &mungeDoor{socket: socket, login: login, decode: munge.Verify, decoding: make(chan struct{}, maxMungeDecoding)}
 }
 
@@ -138,7 +138,7 @@ func (m *mungeDoor) place(address string) (release func(), err error) {
 
 // mungePerson is whom the connection counts for: of users for whom the address may not
 // speak it counts for the address, so that they lose nothing by it.
-func mungePerson(login *state.Login, uid uint32, from netip.Addr) string {
+func mungePerson(login *policy.Login, uid uint32, from netip.Addr) string {
 	if !login.MayCount(uid) {
 		return mungeName(from)
 	}

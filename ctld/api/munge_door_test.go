@@ -22,6 +22,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/munge"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
@@ -36,11 +37,11 @@ type fromAddress struct {
 func (f fromAddress) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.address) }
 
 // mungePolicy believes credentials for 1000 to 1999 from 10.1.0.0/16.
-func mungePolicy(t *testing.T) *state.Policy {
+func mungePolicy(t *testing.T) *policy.Policy {
 	t.Helper()
-	policy := *state.DefaultPolicy()
-	policy.Logins = []state.Login{{Munge: []string{"10.1.0.0/16"}, MinUID: 1000, MaxUID: 1999}}
-	normal, err := state.NormalizePolicy(&policy)
+	site := *policy.Default()
+	site.Logins = []policy.Login{{Munge: []string{"10.1.0.0/16"}, MinUID: 1000, MaxUID: 1999}}
+	normal, err := policy.Normalize(&site)
 	if err != nil {
 		t.Fatal(err)
 	}

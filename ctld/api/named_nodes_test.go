@@ -27,7 +27,7 @@ func TestNamedNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shape, err := s.Policy().ShapeOf(&command)
+		shape, err := state.ShapeOf(s.Policy(), &command)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -43,12 +44,12 @@ func (s *Controller) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyReq
 	if err := checkPolicy(request.GetPolicy()); err != nil {
 		return nil, err
 	}
-	wanted, err := state.NormalizePolicy(state.PolicyFromMessage(request.GetPolicy()))
+	wanted, err := policy.Normalize(policy.FromMessage(request.GetPolicy()))
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
 	view := s.cluster.View()
-	answer := &pb.ApplyPolicyResponse{Changes: state.DiffPolicy(view.Policy(), wanted)}
+	answer := &pb.ApplyPolicyResponse{Changes: policy.Diff(view.Policy(), wanted)}
 	if err := checkRemoved(view, wanted); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func checkPolicy(policy *pb.Policy) error {
 
 // checkRemoved refuses, before anything is proposed and in a dry run too, to
 // remove partitions while jobs are in them.
-func checkRemoved(view *state.View, wanted *state.Policy) error {
+func checkRemoved(view *state.View, wanted *policy.Policy) error {
 	removed := make(map[string]int)
 	for i := range view.Policy().Partitions {
 		name := view.Policy().Partitions[i].Name
@@ -131,35 +132,35 @@ func (s *Controller) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*
 	}
 	view := s.cluster.View()
 	may := s.sightOf(from, view)
-	policy := view.Policy()
+	site := view.Policy()
 	number := func(value uint32) string { return strconv.FormatUint(uint64(value), 10) }
 	entries := []*pb.ConfigEntry{
-		{Key: "ClusterName", Value: policy.ClusterName},
+		{Key: "ClusterName", Value: site.ClusterName},
 		{Key: "GLEANER_VERSION", Value: s.options.Version},
 		// What programs written for Slurm look for: toil how often to ask, others what they
 		// may ask for.
 		{Key: "SLURM_VERSION", Value: spec.LikeSlurm},
 		{Key: "SchedulerTimeSlice", Value: "30 sec"},
 		{Key: "AcctGatherNodeFreq", Value: "0 sec"},
-		{Key: "KillWait", Value: number(policy.KillWaitS) + " sec"},
-		{Key: "MaxArraySize", Value: number(policy.MaxArraySize)},
-		{Key: "MaxJobCount", Value: number(policy.MaxJobCount)},
+		{Key: "KillWait", Value: number(site.KillWaitS) + " sec"},
+		{Key: "MaxArraySize", Value: number(site.MaxArraySize)},
+		{Key: "MaxJobCount", Value: number(site.MaxJobCount)},
 		{Key: "MaxScriptSize", Value: number(spec.MaxScriptBytes)},
-		{Key: "MaxSubmitJobsPerUser", Value: number(policy.MaxSubmitJobs())},
-		{Key: "MinJobAge", Value: number(policy.MinJobAgeS) + " sec"},
-		{Key: "SlurmdTimeout", Value: number(policy.LeaseS) + " sec"},
+		{Key: "MaxSubmitJobsPerUser", Value: number(site.MaxSubmitJobs())},
+		{Key: "MinJobAge", Value: number(site.MinJobAgeS) + " sec"},
+		{Key: "SlurmdTimeout", Value: number(site.LeaseS) + " sec"},
 		{Key: "SlurmctldHost[0]", Value: s.options.HostName},
 	}
-	entries = append(entries, policy.Settings()...)
-	entries = append(entries, policy.DefaultMemory.Entries()...)
+	entries = append(entries, site.Settings()...)
+	entries = append(entries, site.DefaultMemory.Entries()...)
 	if !may.hidesOwners() {
-		entries = append(entries, policy.OwnerEntries()...)
-		entries = append(entries, policy.BorrowerEntries()...)
+		entries = append(entries, site.OwnerEntries()...)
+		entries = append(entries, site.BorrowerEntries()...)
 	}
 	if !may.hides("nodes") && !may.hides("users") {
-		entries = append(entries, policy.LoginEntries()...)
+		entries = append(entries, site.LoginEntries()...)
 	}
-	again, held := policy.RequeueExits()
+	again, held := site.RequeueExits()
 	entries = append(entries, &pb.ConfigEntry{Key: "RequeueExit", Value: cmp.Or(again, "(null)")}, &pb.ConfigEntry{Key: "RequeueExitHold", Value: cmp.Or(held, "(null)")})
 	if awaited := view.Awaited(); len(awaited) > 0 && !may.hides("nodes") {
 		// Since a restore; nothing starts before they have registered.
@@ -177,5 +178,5 @@ func (s *Controller) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*
 		}
 		return 0
 	})
-	return &pb.ShowConfigResponse{Policy: may.policy(state.PolicyMessage(policy)), Entries: entries}, nil
+	return &pb.ShowConfigResponse{Policy: may.policy(policy.Message(site)), Entries: entries}, nil
 }

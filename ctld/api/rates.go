@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // leastWait is the shortest time that a user is told to wait: a client that
@@ -28,11 +28,11 @@ const readEvery = 250 * time.Millisecond
 // there and one from the leader, so that asking several at once gains nothing.
 type rates struct {
 	now    func() time.Time
-	policy func() state.RateLimit // what the policy says
+	policy func() policy.RateLimit // what the policy says
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	inForce state.RateLimit
+	inForce policy.RateLimit
 	read    time.Time                // when the policy was asked
 	buckets map[string]*list.Element // of *bucket
 	recent  list.List                // the last one to ask is in front
@@ -67,7 +67,7 @@ func (r *rates) take(user string) error {
 
 // reserve returns how long a user has to wait for a token, 0 = one was taken,
 // and how many refusals are to be logged now.
-func (r *rates) reserve(user string) (wait time.Duration, refusals int, limit state.RateLimit) {
+func (r *rates) reserve(user string) (wait time.Duration, refusals int, limit policy.RateLimit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()

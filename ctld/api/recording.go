@@ -5,14 +5,15 @@ import (
 	"math"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Recording is what a replay needs of a state, in pieces far below the size of a
-// message.
+// Message.
 func Recording(view *state.View) iter.Seq[*pb.Recording] {
 	return func(yield func(*pb.Recording) bool) {
-		piece := &pb.Recording{TimeS: view.TimeMS() / 1000, Policy: state.PolicyMessage(view.Policy())}
+		piece := &pb.Recording{TimeS: view.TimeMS() / 1000, Policy: policy.Message(view.Policy())}
 		// pass hands the piece on when it has a number of entries.
 		count, stopped := 0, false
 		pass := func() bool {

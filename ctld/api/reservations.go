@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -143,8 +144,8 @@ func reservedNodes(view *state.View, wanted *pb.Reservation) ([]string, error) {
 
 // chooseReserved chooses the nodes of a reservation that asks for a number.
 func chooseReserved(view *state.View, r *state.Reservation, request *pb.CreateReservationRequest) ([]string, error) {
-	if request.GetNodeCount() > state.MaxNodesPerCommand {
-		return nil, invalid("%d nodes are too many: at most %d", request.GetNodeCount(), state.MaxNodesPerCommand)
+	if request.GetNodeCount() > bounds.MaxNodesPerCommand {
+		return nil, invalid("%d nodes are too many: at most %d", request.GetNodeCount(), bounds.MaxNodesPerCommand)
 	}
 	wanted := &state.NodesWanted{Count: int(request.GetNodeCount()), GPUs: request.GetGpuCount(), Model: request.GetGpuModel()}
 	if err := wanted.WithFeatures(request.GetFeatures()); err != nil {

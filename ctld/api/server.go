@@ -26,6 +26,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -171,7 +172,7 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 	}
 	stop := make(chan struct{})
 	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), metrics: newMetrics(), stop: stop,
-		rates: rates{now: time.Now, log: options.Logger, policy: func() state.RateLimit { return cluster.View().Policy().Rate }}}
+		rates: rates{now: time.Now, log: options.Logger, policy: func() policy.RateLimit { return cluster.View().Policy().Rate }}}
 	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared}, links: &PeerLink{core: shared}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -78,7 +79,7 @@ func (s *sight) unknown(id *pb.JobId) string {
 		return s.view.UnknownJob(id.GetJob(), nil, nil)
 	}
 	task := id.GetArrayTask()
-	return s.view.UnknownJob(id.GetJob(), s.seen(state.Target{Job: id.GetJob()})[0].job, []state.TaskRange{{First: task, Last: task, Step: 1}})
+	return s.view.UnknownJob(id.GetJob(), s.seen(state.Target{Job: id.GetJob()})[0].job, []ranges.Range{{First: task, Last: task, Step: 1}})
 }
 
 // jobInText is how sentences name jobs.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -65,7 +66,7 @@ func (s *Controller) checkSubmit(from *caller, request *pb.SubmitRequest) (comma
 	if refused := view.MaySubmit(owner.GetUid(), command.Tasks()); refused != nil {
 		return command, nil, refusal(refused)
 	}
-	shape, err = view.Policy().ShapeOf(&command)
+	shape, err = state.ShapeOf(view.Policy(), &command)
 	if err != nil {
 		return command, nil, refusalOf(err)
 	}
@@ -110,9 +111,9 @@ func accountNamed(text string) (*pb.Identity, error) {
 // checkGroups refuses partitions that only members of certain groups may use.
 // Root, and the users that root submits for, are checked alike: the job is what
 // counts.
-func checkGroups(policy *state.Policy, partitions []string, owner *pb.Identity) error {
+func checkGroups(site *policy.Policy, partitions []string, owner *pb.Identity) error {
 	for _, name := range partitions {
-		partition, known := policy.Partition(name)
+		partition, known := site.Partition(name)
 		if !known || len(partition.AllowGroups) == 0 || owner.GetUid() == 0 {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/history"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -56,9 +57,9 @@ func TestSumsAreOnlyOfWhatIsSeen(t *testing.T) {
 	} {
 		l := &ledger{t: t, state: machinesOf(t, 1)}
 		if c.private {
-			policy := state.PolicyMessage(l.View().Policy())
-			policy.PrivateData = []string{"jobs"}
-			if result, err := l.Propose(context.Background(), state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}, state.RequestID{}); err != nil || result.Refused != nil {
+			site := policy.Message(l.View().Policy())
+			site.PrivateData = []string{"jobs"}
+			if result, err := l.Propose(context.Background(), state.ApplyPolicy{Policy: *policy.FromMessage(site)}, state.RequestID{}); err != nil || result.Refused != nil {
 				t.Fatal(err, result.Refused)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -133,15 +134,15 @@ func checkRepeated(targets []state.Target) error {
 	return nil
 }
 
-func taskRanges(ranges []*pb.ArrayRange) []state.TaskRange {
-	converted := make([]state.TaskRange, 0, len(ranges))
-	for _, r := range ranges {
-		converted = append(converted, state.TaskRange{First: r.GetFirst(), Last: r.GetLast(), Step: max(r.GetStep(), 1)})
+func taskRanges(asked []*pb.ArrayRange) []ranges.Range {
+	converted := make([]ranges.Range, 0, len(asked))
+	for _, r := range asked {
+		converted = append(converted, ranges.Range{First: r.GetFirst(), Last: r.GetLast(), Step: max(r.GetStep(), 1)})
 	}
 	return converted
 }
 
-func pbRanges(ranges []state.TaskRange) []*pb.ArrayRange {
+func pbRanges(ranges []ranges.Range) []*pb.ArrayRange {
 	converted := make([]*pb.ArrayRange, 0, len(ranges))
 	for _, r := range ranges {
 		converted = append(converted, &pb.ArrayRange{First: r.First, Last: r.Last, Step: r.Step})
@@ -154,7 +155,7 @@ func idTargets(ids []*pb.JobId) []state.Target {
 	for _, id := range ids {
 		target := state.Target{Job: id.GetJob()}
 		if id.ArrayTask != nil {
-			target.Tasks = []state.TaskRange{{First: id.GetArrayTask(), Last: id.GetArrayTask(), Step: 1}}
+			target.Tasks = []ranges.Range{{First: id.GetArrayTask(), Last: id.GetArrayTask(), Step: 1}}
 		}
 		targets = append(targets, target)
 	}
@@ -169,7 +170,7 @@ func targetOf(chosen selected) state.Target {
 	case chosen.tasks != nil:
 		return state.Target{Job: job.Array, Tasks: taskRanges(spec.NormalizeRanges(chosen.tasks))}
 	case job.HasTask:
-		return state.Target{Job: job.Array, Tasks: []state.TaskRange{{First: job.Task, Last: job.Task, Step: 1}}}
+		return state.Target{Job: job.Array, Tasks: []ranges.Range{{First: job.Task, Last: job.Task, Step: 1}}}
 	case job.Array != 0:
 		return state.Target{Job: job.Array, Tasks: job.Tasks}
 	}
@@ -211,7 +212,7 @@ func jobResults(results []state.JobResult) []*pb.JobResult {
 const maxUnknown = 1000
 
 // unknownTasks repeats an answer for each task that nobody has.
-func unknownTasks(answer *pb.JobResult, tasks []state.TaskRange) []*pb.JobResult {
+func unknownTasks(answer *pb.JobResult, tasks []ranges.Range) []*pb.JobResult {
 	var answers []*pb.JobResult
 	for _, r := range tasks {
 		for task := r.First; task <= r.Last && len(answers) < maxUnknown; task += r.Step {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -60,7 +61,7 @@ func checkChange(change *pb.JobChange, administrator bool) error {
 		}
 	}
 	switch {
-	case len(change.GetPartitions()) > state.MaxPartitions:
+	case len(change.GetPartitions()) > bounds.MaxPartitions:
 		return invalid("%d partitions are too many", len(change.GetPartitions()))
 	case change.TimeLimitS != nil && (change.GetTimeLimitS() == 0 || change.GetAddTimeS() != 0):
 		return invalid("Requested time limit is invalid (missing or exceeds some limit): give one limit, of a minute at least")
@@ -109,7 +110,7 @@ func (s *Controller) checkChanged(ctx context.Context, from *caller, request *pb
 
 func (s *Controller) judgeChanged(view *state.View, job *state.Job, change *state.JobChange) error {
 	changed := view.Changed(job, change)
-	shape, err := view.Policy().ShapeOf(&changed)
+	shape, err := state.ShapeOf(view.Policy(), &changed)
 	if err != nil {
 		return refusalOf(err)
 	}

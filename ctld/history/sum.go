@@ -11,7 +11,7 @@ import (
 )
 
 // Sum is what the chosen runs used between choice.SinceMS and choice.UntilMS, up to a
-// position but not behind last, which it returns as Read does: by user, account and model
+// Position but not behind last, which it returns as Read does: by user, account and model
 // of GPUs. Runs whose columns do not say all of that are not in it: use is called with
 // each of them.
 func (k *Keeper) Sum(ctx context.Context, choice Choice, last state.Position, use func(*Found) error) ([]*pb.RunSum, state.Position, error) {

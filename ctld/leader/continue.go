@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -12,7 +13,7 @@ import (
 // from a view, and reports whether any does.
 func (l *Leader) continueJobs(ctx context.Context, view *state.View, plan *sched.Plan) bool {
 	some := false
-	for chunk := range slices.Chunk(view.PlanToContinue(plan).Orders, state.MaxTargets) {
+	for chunk := range slices.Chunk(view.PlanToContinue(plan).Orders, bounds.MaxTargets) {
 		result, ok := l.propose(ctx, state.ContinueJobs{Orders: chunk})
 		if !ok {
 			return some

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -16,12 +17,12 @@ import (
 // next.
 func TestSuspension(t *testing.T) {
 	l, b := begin(t)
-	b.must(t, state.ApplyPolicy{Policy: state.Policy{
-		Partitions: []state.Partition{
+	b.must(t, state.ApplyPolicy{Policy: policy.Policy{
+		Partitions: []policy.Partition{
 			{Name: "high", Nodes: "ALL", Up: true, PriorityTier: 2},
 			{Name: "low", Nodes: "ALL", Up: true, PriorityTier: 1, GraceTimeS: 60, Default: true},
 		},
-		Preempt: state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptSuspend},
+		Preempt: policy.Preempt{Type: sched.PreemptByPartition, Mode: sched.PreemptSuspend},
 	}})
 	s := connect(t, l, b, "n1")
 	var victim uint32

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // evacuateAgain is how long a job on a node that is being emptied is left alone after a
@@ -22,7 +23,7 @@ func (l *Leader) evacuate(ctx context.Context, view *state.View, now time.Time) 
 	}
 	var due []state.Target
 	for job := range view.Evacuated {
-		if len(due) < state.MaxTargets && l.leavesNow(view, job, now) {
+		if len(due) < bounds.MaxTargets && l.leavesNow(view, job, now) {
 			due = append(due, state.Target{Job: job.ID})
 		}
 	}

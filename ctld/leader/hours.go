@@ -15,7 +15,7 @@ import (
 // This file takes nodes back when the hours end in which their owners lend them. Notice is
 // given before that, so that at the closing minute the hardware is the owner's. It is
 // decided from the state and the time alone: a new leader, and one whose clock has jumped,
-// find what is to be done, and nothing twice.
+// IndexOf what is to be done, and nothing twice.
 
 // hoursDue is what the calendars of all nodes ask for at a time.
 type hoursDue struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -45,11 +46,11 @@ func newSite(t *testing.T) *site {
 }
 
 func (w *site) policy(lease time.Duration) {
-	w.b.must(w.t, state.ApplyPolicy{Policy: *state.PolicyFromMessage(&pb.Policy{
+	w.b.must(w.t, state.ApplyPolicy{Policy: *policy.FromMessage(&pb.Policy{
 		LeaseS: uint32(lease.Seconds()), LeaseMarginS: uint32(siteMargin.Seconds()),
 		Partitions: []*pb.Partition{
 			{Name: "main", Nodes: "ALL", Up: true, IsDefault: true},
-			{Name: "guests", Nodes: "ALL", Up: true, LeaseAction: state.LeaseFence},
+			{Name: "guests", Nodes: "ALL", Up: true, LeaseAction: policy.LeaseFence},
 		}})})
 }
 

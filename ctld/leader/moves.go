@@ -6,6 +6,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // This file has what the leader does about jobs that move: before the nodes of
@@ -30,7 +31,7 @@ func (l *Leader) askMoves(view *state.View, needed map[restoreKey]bool, now time
 				l.restores.ask(l.sessions.Get(node), view, job, image, alloc, l.clock())
 			}
 		}
-		if node, why := l.restores.refused(l.sessions, successor, image); why != "" && len(failed) < state.MaxTargets {
+		if node, why := l.restores.refused(l.sessions, successor, image); why != "" && len(failed) < bounds.MaxTargets {
 			failed = append(failed, state.MoveRef{Job: job.ID, Number: image.Number, Epoch: successor.Epoch, Node: node, Reason: why})
 		}
 	}

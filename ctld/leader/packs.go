@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // packAfter is how long a guest is parked before it is packed. An owner who is done
@@ -22,7 +23,7 @@ func (l *Leader) packParked(ctx context.Context, view *state.View, now time.Time
 			due = append(due, state.Target{Job: job.ID})
 		}
 	}
-	for chunk := range slices.Chunk(due, state.MaxTargets) {
+	for chunk := range slices.Chunk(due, bounds.MaxTargets) {
 		if _, ok := l.propose(ctx, state.SaveJobs{Targets: chunk, Privileged: true, Purpose: state.SavePack}); ok {
 			l.log.Info("parked jobs are saved to go on elsewhere", "count", len(chunk), "first_job", chunk[0].Job)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/predict"
 )
@@ -54,7 +55,7 @@ func (p *predicting) learn(view *state.View, kind string, beforeS uint32) {
 	if nothing := (state.EndedRun{}); kind != p.kind || all && p.last != nothing {
 		runs, _ = view.EndedRunsAfter(&nothing)
 		p.kind, p.last, p.predictor = kind, nothing, predict.LastTwo{}
-		if kind == state.PredictLearned {
+		if kind == policy.PredictLearned {
 			p.predictor = predict.NewLearned()
 		}
 		p.version++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -32,10 +33,10 @@ func newLongQueue(t testing.TB, kind string, nodes, jobs, shapes, users int) *lo
 	q := &longQueue{t: t, l: New(b, nil, slog.New(slog.DiscardHandler)), b: b, users: users, began: 1}
 	b.changed = func(*state.View, []*state.Result) {}
 	q.l.leading.Store(true)
-	policy := *b.View().Policy()
-	policy.MaxSubmitJobsPerUser, policy.MaxJobCount = 10_000_000, 10_000_000
-	policy.Scheduler = state.SchedulerFromMessage(&pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 10, BfMaxJobTest: state.DefaultPlannedJobs, BfMaxJobArrayResv: 1, ReplayRuns: 10000, Predict: kind})
-	q.must(state.ApplyPolicy{Policy: policy})
+	site := *b.View().Policy()
+	site.MaxSubmitJobsPerUser, site.MaxJobCount = 10_000_000, 10_000_000
+	site.Scheduler = policy.SchedulerFromMessage(&pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 10, BfMaxJobTest: policy.DefaultPlannedJobs, BfMaxJobArrayResv: 1, ReplayRuns: 10000, Predict: kind})
+	q.must(state.ApplyPolicy{Policy: site})
 	for n := range nodes {
 		inventory := &pb.Inventory{Cpus: 64, MemoryBytes: 512 << 30, BootId: "b"}
 		for d := range 8 {
@@ -126,7 +127,7 @@ func processor() time.Duration {
 // BenchmarkPassByPredictions is passes after one event each: with time limits, with
 // predictions that hold since the last pass, and with others each time.
 func BenchmarkPassByPredictions(b *testing.B) {
-	for _, kind := range []string{"none", state.PredictRecentTwo, state.PredictLearned} {
+	for _, kind := range []string{"none", policy.PredictRecentTwo, policy.PredictLearned} {
 		q := newLongQueue(b, kind, 1000, 100_000, 2000, 50)
 		q.predicts()
 		for _, learns := range []bool{false, true} {

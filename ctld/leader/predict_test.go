@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -19,13 +20,13 @@ import (
 // over; then for longer, in a pass that comes by itself. Their limits stay, and another
 // leader predicts the same.
 func TestPlansByPredictions(t *testing.T) {
-	for _, kind := range []string{state.PredictRecentTwo, state.PredictLearned} {
+	for _, kind := range []string{policy.PredictRecentTwo, policy.PredictLearned} {
 		synctest.Test(t, func(t *testing.T) {
 			l, b := begin(t)
 			connect(t, l, b, "n1")
-			policy := *b.View().Policy()
-			policy.Scheduler = state.SchedulerFromMessage(&pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 10, BfMaxJobArrayResv: 1, ReplayRuns: 10, Predict: kind})
-			b.must(t, state.ApplyPolicy{Policy: policy})
+			site := *b.View().Policy()
+			site.Scheduler = policy.SchedulerFromMessage(&pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 10, BfMaxJobArrayResv: 1, ReplayRuns: 10, Predict: kind})
+			b.must(t, state.ApplyPolicy{Policy: site})
 			start := func() uint32 {
 				id := submitSpec(t, b, &pb.JobSpec{TimeLimitS: 36000, CpusPerTask: 8})
 				plan(t, l)
@@ -47,7 +48,7 @@ func TestPlansByPredictions(t *testing.T) {
 			if shape := before.Shapes[before.Waiting[0].Shape]; int64(shape.PlannedS) != plannedS || shape.TimeLimitS != 36000 || runs.TimeLimitS != 36000 {
 				t.Errorf("%s: %+v is planned, and %+v runs", kind, shape, runs)
 			}
-			if kind == state.PredictRecentTwo && plannedS != 128 { // 120, in three binary digits
+			if kind == policy.PredictRecentTwo && plannedS != 128 { // 120, in three binary digits
 				t.Errorf("it is planned for %d seconds", plannedS)
 			}
 			plan(t, l)
@@ -86,7 +87,7 @@ func TestPlansByPredictions(t *testing.T) {
 // jobs that come, are held, end, and are learned from meanwhile, and then shapes that come
 // and go.
 func TestPredictionsAreKept(t *testing.T) {
-	for _, kind := range []string{state.PredictRecentTwo, state.PredictLearned} {
+	for _, kind := range []string{policy.PredictRecentTwo, policy.PredictLearned} {
 		q := newLongQueue(t, kind, 2, 120, 30, 3)
 		kept, longer := 0, 0
 		var lastPlan sched.Memo

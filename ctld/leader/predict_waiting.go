@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -86,7 +87,7 @@ type waitingPredictions struct {
 func (p *predicting) fillWaiting(view *state.View, snapshot *sched.Snapshot, memo *Memo) {
 	w := waitingPredictions{
 		predicting: p, predicted: &memo.predicted, view: view, snapshot: snapshot,
-		users: map[uint32]string{}, variants: map[variant]int{}, daily: p.kind == state.PredictLearned,
+		users: map[uint32]string{}, variants: map[variant]int{}, daily: p.kind == policy.PredictLearned,
 	}
 	before := len(snapshot.Shapes)
 	snapshot.Shapes = slices.Grow(snapshot.Shapes, w.made+w.made/8)
@@ -120,7 +121,7 @@ func (w *waitingPredictions) shapeOf(job *sched.Job) int {
 	return is.at
 }
 
-// find is where the answer for a job is.
+// IndexOf is where the answer for a job is.
 func (w *waitingPredictions) find(of predictedFor, job *sched.Job, hour int64) int32 {
 	at, known := w.places[of]
 	if !known {

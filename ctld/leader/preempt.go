@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -12,7 +13,7 @@ import (
 // reports whether any took effect.
 func (l *Leader) preempt(ctx context.Context, view *state.View, snapshot *sched.Snapshot, plan *sched.Plan) bool {
 	gone := map[sched.JobID]bool{}
-	for chunk := range slices.Chunk(view.PlanToPreemptions(plan).Preemptions, state.MaxTargets) {
+	for chunk := range slices.Chunk(view.PlanToPreemptions(plan).Preemptions, bounds.MaxTargets) {
 		result, ok := l.propose(ctx, state.PreemptJobs{Preemptions: chunk})
 		if !ok {
 			break

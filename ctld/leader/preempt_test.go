@@ -7,6 +7,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -28,12 +29,12 @@ func submitTo(t *testing.T, b *book, partition string, requeue bool) uint32 {
 // lower one is gone, nobody is told twice, and a cancel ends the grace.
 func TestPreemption(t *testing.T) {
 	l, b := begin(t)
-	b.must(t, state.ApplyPolicy{Policy: state.Policy{
-		Partitions: []state.Partition{
+	b.must(t, state.ApplyPolicy{Policy: policy.Policy{
+		Partitions: []policy.Partition{
 			{Name: "high", Nodes: "ALL", Up: true, PriorityTier: 2},
 			{Name: "low", Nodes: "ALL", Up: true, PriorityTier: 1, GraceTimeS: 60, Default: true},
 		},
-		Preempt: state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptRequeue},
+		Preempt: policy.Preempt{Type: sched.PreemptByPartition, Mode: sched.PreemptRequeue},
 	}})
 	s := connect(t, l, b, "n1")
 	victim := submitTo(t, b, "low", true)

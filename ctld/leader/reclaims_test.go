@@ -7,6 +7,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -116,9 +117,9 @@ func TestEndOrdersOfGuests(t *testing.T) {
 // KILL, a guest gets the second TERM as long before the KILL as any job.
 func TestGraceOfGuests(t *testing.T) {
 	l, b := begin(t)
-	policy := state.PolicyMessage(b.View().Policy())
-	policy.Partitions[0].GraceTimeS = 300
-	b.must(t, state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)})
+	site := policy.Message(b.View().Policy())
+	site.Partitions[0].GraceTimeS = 300
+	b.must(t, state.ApplyPolicy{Policy: *policy.FromMessage(site)})
 	_, _, sent := guest(t, l, b)
 	b.must(t, state.ReclaimNodes{Names: []string{"n1"}, WithinMS: 61_000, Kill: true, Privileged: true})
 	end := sent()

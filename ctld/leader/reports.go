@@ -9,6 +9,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // maxReportsWaiting bounds the reports that wait for their commit. A node whose
@@ -87,7 +88,7 @@ const maxStepsAtOnce = 4 << 20
 // gather takes the reports that wait already; it does not wait for more.
 func (l *Leader) gather(first report) []report {
 	batch, bytes := []report{first}, 0
-	for len(batch) < state.MaxReports && bytes < maxStepsAtOnce {
+	for len(batch) < bounds.MaxReports && bytes < maxStepsAtOnce {
 		select {
 		case next := <-l.reports:
 			batch, bytes = append(batch, next), bytes+proto.Size(next.ended.GetSteps())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // Bounds of asking nodes whether they can restore an image.
@@ -84,10 +85,10 @@ func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Tim
 			needed[restoreKey{digest, q.node}], about[digest] = true, true
 			l.restores.ask(l.sessions.Get(q.node), view, job, image, q.alloc, l.clock())
 		}
-		if places := l.restores.gonePlaces(l.sessions, job.ID, image); len(gone)+len(places) <= state.MaxReports {
+		if places := l.restores.gonePlaces(l.sessions, job.ID, image); len(gone)+len(places) <= bounds.MaxReports {
 			gone = append(gone, places...)
 		}
-		if why := l.restores.gone(l.sessions, image); why != "" && len(drops) < state.MaxTargets {
+		if why := l.restores.gone(l.sessions, image); why != "" && len(drops) < bounds.MaxTargets {
 			drops = append(drops, state.ImageDrop{Job: job.ID, Epoch: job.Epoch, Numbers: []uint32{image.Number}, Reason: why})
 		}
 	}

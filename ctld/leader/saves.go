@@ -11,6 +11,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/sched/habit"
 	"github.com/gleaner-hpc/gleaner/sched/interval"
 )
@@ -54,7 +55,7 @@ func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 		}
 	}
 	due := l.dueSaves(view, now)
-	for chunk := range slices.Chunk(due, state.MaxTargets) {
+	for chunk := range slices.Chunk(due, bounds.MaxTargets) {
 		l.propose(ctx, state.SaveJobs{Targets: chunk, Privileged: true, Purpose: state.SaveInterval})
 	}
 	l.packParked(ctx, view, now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/ctld/tally"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
@@ -163,7 +164,7 @@ func (l *Leader) snapshotAfter(memo *Memo, view *state.View, now time.Time) (sna
 // place commits starts and reports whether any took effect.
 func (l *Leader) place(ctx context.Context, starts []state.StartOrder) bool {
 	started := 0
-	for chunk := range slices.Chunk(starts, state.MaxStarts) {
+	for chunk := range slices.Chunk(starts, bounds.MaxStarts) {
 		result, ok := l.propose(ctx, state.PlaceJobs{Starts: chunk})
 		if !ok {
 			return started > 0

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // resetEvery is how often the loop looks, at least: the policy may have another
@@ -49,18 +50,18 @@ func (l *Leader) nextReset(zone *time.Location) (due time.Time, is bool) {
 
 // periodAfter is the first moment after a time at which a period begins
 // (slurm.conf(5), PriorityUsageResetPeriod).
-func periodAfter(period state.ResetPeriod, since time.Time) (time.Time, bool) {
+func periodAfter(period policy.ResetPeriod, since time.Time) (time.Time, bool) {
 	year, month, day := since.Date()
 	switch period {
-	case state.ResetDaily:
+	case policy.ResetDaily:
 		day++
-	case state.ResetWeekly: // on Sunday
+	case policy.ResetWeekly: // on Sunday
 		day += 7 - int(since.Weekday())
-	case state.ResetMonthly:
+	case policy.ResetMonthly:
 		month, day = month+1, 1
-	case state.ResetQuarterly:
+	case policy.ResetQuarterly:
 		month, day = month+3-(month-1)%3, 1
-	case state.ResetYearly:
+	case policy.ResetYearly:
 		year, month, day = year+1, time.January, 1
 	default:
 		return time.Time{}, false

@@ -8,6 +8,7 @@ import (
 	_ "time/tzdata" // the test has its own
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // TestPeriodAfter: when periods begin (slurm.conf(5), PriorityUsageResetPeriod),
@@ -19,22 +20,22 @@ func TestPeriodAfter(t *testing.T) {
 	}
 	const layout = "2006-01-02 15:04:05 -0700"
 	for _, c := range []struct {
-		period      state.ResetPeriod
+		period      policy.ResetPeriod
 		since, want string
 	}{
-		{state.ResetDaily, "2026-03-02 10:00:00 +0100", "2026-03-03 00:00:00 +0100"},
-		{state.ResetDaily, "2026-03-02 00:00:00 +0100", "2026-03-03 00:00:00 +0100"},
-		{state.ResetDaily, "2026-12-31 23:59:59 +0100", "2027-01-01 00:00:00 +0100"},
-		{state.ResetDaily, "2026-03-29 01:00:00 +0100", "2026-03-30 00:00:00 +0200"},  // a day of 23 hours
-		{state.ResetWeekly, "2026-03-02 10:00:00 +0100", "2026-03-08 00:00:00 +0100"}, // Monday to Sunday
-		{state.ResetWeekly, "2026-03-08 00:00:00 +0100", "2026-03-15 00:00:00 +0100"},
-		{state.ResetWeekly, "2026-03-28 23:00:00 +0100", "2026-03-29 00:00:00 +0100"},
-		{state.ResetMonthly, "2026-01-31 10:00:00 +0100", "2026-02-01 00:00:00 +0100"},
-		{state.ResetMonthly, "2026-12-01 00:00:00 +0100", "2027-01-01 00:00:00 +0100"},
-		{state.ResetQuarterly, "2026-01-01 00:00:00 +0100", "2026-04-01 00:00:00 +0200"},
-		{state.ResetQuarterly, "2026-03-31 23:59:59 +0200", "2026-04-01 00:00:00 +0200"},
-		{state.ResetQuarterly, "2026-12-31 10:00:00 +0100", "2027-01-01 00:00:00 +0100"},
-		{state.ResetYearly, "2026-01-01 00:00:00 +0100", "2027-01-01 00:00:00 +0100"},
+		{policy.ResetDaily, "2026-03-02 10:00:00 +0100", "2026-03-03 00:00:00 +0100"},
+		{policy.ResetDaily, "2026-03-02 00:00:00 +0100", "2026-03-03 00:00:00 +0100"},
+		{policy.ResetDaily, "2026-12-31 23:59:59 +0100", "2027-01-01 00:00:00 +0100"},
+		{policy.ResetDaily, "2026-03-29 01:00:00 +0100", "2026-03-30 00:00:00 +0200"},  // a day of 23 hours
+		{policy.ResetWeekly, "2026-03-02 10:00:00 +0100", "2026-03-08 00:00:00 +0100"}, // Monday to Sunday
+		{policy.ResetWeekly, "2026-03-08 00:00:00 +0100", "2026-03-15 00:00:00 +0100"},
+		{policy.ResetWeekly, "2026-03-28 23:00:00 +0100", "2026-03-29 00:00:00 +0100"},
+		{policy.ResetMonthly, "2026-01-31 10:00:00 +0100", "2026-02-01 00:00:00 +0100"},
+		{policy.ResetMonthly, "2026-12-01 00:00:00 +0100", "2027-01-01 00:00:00 +0100"},
+		{policy.ResetQuarterly, "2026-01-01 00:00:00 +0100", "2026-04-01 00:00:00 +0200"},
+		{policy.ResetQuarterly, "2026-03-31 23:59:59 +0200", "2026-04-01 00:00:00 +0200"},
+		{policy.ResetQuarterly, "2026-12-31 10:00:00 +0100", "2027-01-01 00:00:00 +0100"},
+		{policy.ResetYearly, "2026-01-01 00:00:00 +0100", "2027-01-01 00:00:00 +0100"},
 	} {
 		since, err := time.Parse(layout, c.since)
 		if err != nil {
@@ -44,7 +45,7 @@ func TestPeriodAfter(t *testing.T) {
 			t.Errorf("%v after %s: %s, %v, want %s", c.period, c.since, got.Format(layout), is, c.want)
 		}
 	}
-	for _, period := range []state.ResetPeriod{state.ResetNever, state.ResetNow} {
+	for _, period := range []policy.ResetPeriod{policy.ResetNever, policy.ResetNow} {
 		if due, is := periodAfter(period, time.Now()); is {
 			t.Errorf("%v is due at %v", period, due)
 		}
@@ -75,12 +76,12 @@ func TestUsageIsReset(t *testing.T) {
 	ctx, log := context.Background(), slog.New(slog.DiscardHandler)
 	c := &clocked{state: state.New(), now: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)}
 	l := New(c, nil, log)
-	policy := state.PolicyMessage(c.View().Policy())
-	policy.Priority.UsageResetPeriod = "DAILY"
+	site := policy.Message(c.View().Policy())
+	site.Priority.UsageResetPeriod = "DAILY"
 	if wait := l.untilReset(c.now); wait != resetEvery {
 		t.Errorf("without a period the loop waits %v", wait)
 	}
-	for _, command := range []state.Command{state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}} {
+	for _, command := range []state.Command{state.ApplyPolicy{Policy: *policy.FromMessage(site)}} {
 		if result, err := c.Propose(ctx, command, state.RequestID{}); err != nil || result.Refused != nil {
 			t.Fatal(err, result.Refused)
 		}

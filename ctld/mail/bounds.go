@@ -3,13 +3,13 @@ package mail
 import (
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 const (
-	perHour      = state.MaxUserMails // mails to one user
-	maxTold      = 4096               // users whose mails are counted
-	problemEvery = time.Minute        // between lines of the log about mails that are not sent
+	perHour      = bounds.MaxUserMails // mails to one user
+	maxTold      = 4096                // users whose mails are counted
+	problemEvery = time.Minute         // between lines of the log about mails that are not sent
 )
 
 // allowances are how many mails users had in an hour.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -51,9 +52,9 @@ func (w *world) apply(command state.Command) state.Result {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, state: state.New()}
-	policy := *state.DefaultPolicy()
-	policy.Mail = &state.Mail{Program: "/usr/sbin/sendmail"}
-	w.apply(state.ApplyPolicy{Policy: policy})
+	site := *policy.Default()
+	site.Mail = &policy.Mail{Program: "/usr/sbin/sendmail"}
+	w.apply(state.ApplyPolicy{Policy: site})
 	return w
 }
 
@@ -212,7 +213,7 @@ func TestServerIsAway(t *testing.T) {
 func TestMailIsSwitchedOff(t *testing.T) {
 	w := newWorld(t)
 	w.end(1)
-	w.apply(state.ApplyPolicy{Policy: *state.DefaultPolicy()})
+	w.apply(state.ApplyPolicy{Policy: *policy.Default()})
 	r := newRound(w.mailer(func(context.Context, *letter) error { t.Error("a mail is sent"); return nil }))
 	r.work(context.Background())
 	if waiting, _ := w.View().MailSize(); waiting != 0 {

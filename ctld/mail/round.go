@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // round is the mail of one leadership.
@@ -54,7 +55,7 @@ func (r *round) tell(ctx context.Context) error {
 	r.through = max(r.through, view.MailTrimmed())
 	if _, lost := view.MailSize(); lost > r.lost {
 		r.left.count(r.Mailer, int(lost-r.lost), "mails about jobs were given up before they could be sent: too many waited, or for too long",
-			"most_of_a_user", state.MaxUserMails, "kept_for", time.Duration(state.MailKeptMS)*time.Millisecond)
+			"most_of_a_user", bounds.MaxUserMails, "kept_for", time.Duration(bounds.MailKeptMS)*time.Millisecond)
 		r.lost = lost
 	}
 	for event := range view.MailAfter(r.through) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // sink is an SMTP server of one connection: it answers to what it must, and keeps the
@@ -61,7 +61,7 @@ func sink(t *testing.T) (address string, got <-chan []string) {
 
 func TestToServer(t *testing.T) {
 	address, got := sink(t)
-	one := letter{settings: state.Mail{Server: address, Domain: "example.org"}, to: []string{"ada@example.org", "eve@example.org"},
+	one := letter{settings: policy.Mail{Server: address, Domain: "example.org"}, to: []string{"ada@example.org", "eve@example.org"},
 		subject: "Slurm Job_id=1 Name=ä\nBcc: all@example.org Ended", body: "first\n.\nlast\n"}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -86,7 +86,7 @@ func TestToServer(t *testing.T) {
 
 func TestServerThatRefusesOrHangs(t *testing.T) {
 	address, _ := sink(t)
-	one := letter{settings: state.Mail{Server: address}, to: []string{"nobody"}}
+	one := letter{settings: policy.Mail{Server: address}, to: []string{"nobody"}}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := one.send(ctx, "here"); err == nil || !strings.Contains(err.Error(), "no nobody") {
@@ -111,7 +111,7 @@ func TestByProgram(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\ncat > "+dir+"/mail\nprintf '%s|' \"$@\" > "+dir+"/to\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	one := letter{settings: state.Mail{Program: program, From: "boss@x.org"}, to: []string{"ada", "eve"}, subject: "s", body: "b\n"}
+	one := letter{settings: policy.Mail{Program: program, From: "boss@x.org"}, to: []string{"ada", "eve"}, subject: "s", body: "b\n"}
 	if err := one.send(context.Background(), "here"); err != nil {
 		t.Fatal(err)
 	}

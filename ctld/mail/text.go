@@ -6,13 +6,14 @@ import (
 	"unicode"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // letter is one mail.
 type letter struct {
-	settings      state.Mail
+	settings      policy.Mail
 	to            []string
 	subject, body string
 	id            string // the same whenever the event is told again
@@ -23,8 +24,8 @@ type letter struct {
 type event struct{ *state.MailEvent }
 
 // write writes an event out.
-func write(of *state.MailEvent, policy *state.Policy) *letter {
-	settings, e := *policy.Mail, event{of}
+func write(of *state.MailEvent, site *policy.Policy) *letter {
+	settings, e := *site.Mail, event{of}
 	users, err := spec.ParseMailUsers(e.To)
 	if err != nil { // none was named
 		users = []string{e.User}
@@ -35,7 +36,7 @@ func write(of *state.MailEvent, policy *state.Policy) *letter {
 		}
 	}
 	return &letter{
-		settings: settings, to: users, subject: e.subject(), body: e.body(policy.ClusterName),
+		settings: settings, to: users, subject: e.subject(), body: e.body(site.ClusterName),
 		id: fmt.Sprintf("gleaner.%d.%d.%d", e.At, e.Job, e.TimeMS), timeMS: e.TimeMS,
 	}
 }

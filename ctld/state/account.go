@@ -11,9 +11,6 @@ type Account struct {
 	Coordinators []string `cbor:"5,keyasint,omitempty"` // user names, ascending
 }
 
-// RootAccount is the name of the account above all others.
-const RootAccount = "root"
-
 // DefaultShares is what an association has if no shares were given, as in
 // Slurm.
 const DefaultShares = 1

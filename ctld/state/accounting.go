@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // accounting holds accounts, users and QOS: a part of tables, copied on write
@@ -37,10 +40,10 @@ const (
 )
 
 func defaultRoot() *Account {
-	return &Account{Name: RootAccount, Description: "default root account", Organization: "root"}
+	return &Account{Name: policy.RootAccount, Description: "default root account", Organization: "root"}
 }
 func defaultRootAssociation() *Association {
-	return &Association{ID: rootAssociation, Account: RootAccount, Shares: DefaultShares}
+	return &Association{ID: rootAssociation, Account: policy.RootAccount, Shares: DefaultShares}
 }
 func defaultNormal() *QOS { return &QOS{Name: NormalQOS, Description: "Normal QOS default"} }
 
@@ -156,12 +159,12 @@ func (a *accounting) AccountsBelow(parent string) iter.Seq[string] {
 
 // IsBelow reports whether an account is another one or somewhere below it.
 func (a *accounting) IsBelow(account, top string) bool {
-	for range MaxAccountDepth + 1 {
+	for range bounds.MaxAccountDepth + 1 {
 		if account == top {
 			return true
 		}
 		record, known := a.Account(account)
-		if !known || account == RootAccount {
+		if !known || account == policy.RootAccount {
 			return false
 		}
 		account = record.Parent
@@ -188,11 +191,11 @@ func (a *accounting) coordinatesAccount(user, name string) bool {
 	if user == "" || !known {
 		return false
 	}
-	for range MaxAccountDepth + 1 {
+	for range bounds.MaxAccountDepth + 1 {
 		if slices.Contains(account.Coordinators, user) {
 			return true
 		}
-		if account.Name == RootAccount {
+		if account.Name == policy.RootAccount {
 			break
 		}
 		account, _ = a.Account(account.Parent)
@@ -213,7 +216,7 @@ func (a *accounting) IsCoordinator(user string) bool {
 // AccountTree are all associations as a tree: the root's first, each account's
 // users after it, then the accounts below it; the depth of the root is 0.
 func (a *accounting) AccountTree() iter.Seq2[int, *Association] {
-	return func(yield func(int, *Association) bool) { a.walkTree(RootAccount, 0, yield) }
+	return func(yield func(int, *Association) bool) { a.walkTree(policy.RootAccount, 0, yield) }
 }
 
 func (a *accounting) walkTree(account string, depth int, yield func(int, *Association) bool) bool {
@@ -265,7 +268,7 @@ func (a *accounting) putAccount(account *Account) {
 		a.below.Delete(accountingKey(old.Parent, old.Name))
 	}
 	a.accounts.Set(account.Name, account)
-	if account.Name != RootAccount {
+	if account.Name != policy.RootAccount {
 		a.below.Set(accountingKey(account.Parent, account.Name), struct{}{})
 	}
 }
@@ -296,4 +299,9 @@ func (a *accounting) dropAssociation(association *Association) {
 	if association.User != "" {
 		a.byUser.Delete(accountingKey(association.User, association.Account, association.Partition))
 	}
+}
+
+func (a *accounting) hasAccount(name string) bool {
+	_, known := a.Account(name)
+	return known
 }

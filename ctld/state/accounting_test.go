@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -40,7 +41,7 @@ func TestUntouchedAccountsAreNotWritten(t *testing.T) {
 		AccountChange{Action: AddRecord, Record: AccountRecord, Account: "a"},
 		AccountChange{Action: AddRecord, Record: AssociationRecord, Account: "a", User: "u"},
 		AccountChange{Action: ModifyRecord, Record: QOSRecord, QOS: NormalQOS, Priority: ptr(uint32(5))},
-		AccountChange{Action: ModifyRecord, Record: AccountRecord, Account: RootAccount, Shares: ptr(uint32(5))},
+		AccountChange{Action: ModifyRecord, Record: AccountRecord, Account: policy.RootAccount, Shares: ptr(uint32(5))},
 	)
 	for _, kind := range newer {
 		if !slices.Contains(kindsOf(t, s), kind) {
@@ -51,7 +52,7 @@ func TestUntouchedAccountsAreNotWritten(t *testing.T) {
 		AccountChange{Action: DeleteRecord, Record: UserRecord, User: "u"},
 		AccountChange{Action: DeleteRecord, Record: AccountRecord, Account: "a"},
 		AccountChange{Action: ModifyRecord, Record: QOSRecord, QOS: NormalQOS, Priority: ptr(uint32(0))},
-		AccountChange{Action: ModifyRecord, Record: AccountRecord, Account: RootAccount, Shares: ptr(uint32(DefaultShares))},
+		AccountChange{Action: ModifyRecord, Record: AccountRecord, Account: policy.RootAccount, Shares: ptr(uint32(DefaultShares))},
 	)
 	for _, kind := range kindsOf(t, s) {
 		if slices.Contains(newer, kind) {
@@ -167,7 +168,7 @@ func TestBelowWhatRuns(t *testing.T) {
 		{AccountRecord, "a", LimitChange{Limit: LimitGroupTRES, TRES: "cpu", Value: 1}, "GrpTRES=cpu of account a is below what runs there now (2)"},
 		{AccountRecord, "a", LimitChange{Limit: LimitGroupTRES, TRES: "cpu", Value: 2}, ""},
 		{AccountRecord, "b", LimitChange{Limit: LimitGroupTRES, TRES: "cpu", Value: 1}, ""},
-		{AccountRecord, RootAccount, LimitChange{Limit: LimitGroupTRES, TRES: "mem", Value: 4}, "GrpTRES=mem of account root is below what runs there now (5)"},
+		{AccountRecord, policy.RootAccount, LimitChange{Limit: LimitGroupTRES, TRES: "mem", Value: 4}, "GrpTRES=mem of account root is below what runs there now (5)"},
 		{AccountRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "gres/gpu:m"}, "GrpTRES=gres/gpu:m of account below is below what runs there now (1)"},
 		{AccountRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "gres/gpu:x"}, ""},
 		{AccountRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "node"}, "(1)"},

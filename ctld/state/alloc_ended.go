@@ -2,8 +2,8 @@ package state
 
 import (
 	"fmt"
-	"unicode/utf8"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -43,8 +43,8 @@ const (
 func (AllocsEnded) kind() Kind { return KindAllocsEnded }
 
 func (c AllocsEnded) apply(s *State, result *Result) {
-	if len(c.Reports) > MaxReports {
-		result.Refused = refuse(Exhausted, "%d reports in one entry are too many: at most %d", len(c.Reports), MaxReports)
+	if len(c.Reports) > bounds.MaxReports {
+		result.Refused = refuse(Exhausted, "%d reports in one entry are too many: at most %d", len(c.Reports), bounds.MaxReports)
 		return
 	}
 	for i := range c.Reports {
@@ -80,7 +80,7 @@ func (s *State) allocEnded(report *AllocReport) {
 	} else if job.End != nil {
 		end = *job.End
 	} else if !stood {
-		end = savedExit(job, report, s.policy.requeueExit(job, report, decideEnd(job, report)))
+		end = savedExit(job, report, requeueExit(s.policy, job, report, decideEnd(job, report)))
 	}
 	addReport(&end, job, report)
 	next.decided(&end)
@@ -265,15 +265,3 @@ const maxBatchRequeue = 5
 
 // systemUser is shown where the controller itself set a reason.
 const systemUser = "gleaner"
-
-// clip cuts text that came from elsewhere to a length in bytes, between
-// characters.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
-}

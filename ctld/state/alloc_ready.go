@@ -1,5 +1,7 @@
 package state
 
+import "github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+
 // AllocRef names the allocation of one run on one node.
 type AllocRef struct {
 	Job   uint32 `cbor:"1,keyasint"`
@@ -18,8 +20,8 @@ type AllocsReady struct {
 func (AllocsReady) kind() Kind { return KindAllocsReady }
 
 func (c AllocsReady) apply(s *State, result *Result) {
-	if len(c.Allocs) > MaxReports {
-		result.Refused = refuse(Exhausted, "%d allocations in one entry are too many: at most %d", len(c.Allocs), MaxReports)
+	if len(c.Allocs) > bounds.MaxReports {
+		result.Refused = refuse(Exhausted, "%d allocations in one entry are too many: at most %d", len(c.Allocs), bounds.MaxReports)
 		return
 	}
 	for _, ref := range c.Allocs {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -40,7 +41,7 @@ func SaveReportFromMessage(node string, saved *pb.AllocSaved) SaveReport {
 	report := SaveReport{
 		Job: saved.GetAlloc().GetJob(), Epoch: saved.GetAlloc().GetEpoch(), Node: node, Number: saved.GetNumber(),
 		StandingMS: saved.GetStandingMs(), PackMS: saved.GetPackMs(), Frozen: saved.GetFrozen(), Locks: saved.GetLocks(),
-		Error: clip(strings.ToValidUTF8(saved.GetError(), "?"), MaxTextBytes),
+		Error: bounds.Clip(strings.ToValidUTF8(saved.GetError(), "?"), bounds.MaxTextBytes),
 	}
 	image := saved.GetImage()
 	switch {
@@ -48,7 +49,7 @@ func SaveReportFromMessage(node string, saved *pb.AllocSaved) SaveReport {
 	case copy(report.Digest[:], image.GetDigest()) != len(report.Digest) || len(image.GetDigest()) != len(report.Digest) || report.Digest == (Digest{}):
 		report.Digest, report.Error = Digest{}, "the node named the image by no SHA-256"
 	default:
-		report.Store, report.Bytes, report.Written = clip(strings.ToValidUTF8(image.GetStore(), "?"), MaxNameBytes), image.GetBytes(), saved.GetWrittenBytes()
+		report.Store, report.Bytes, report.Written = bounds.Clip(strings.ToValidUTF8(image.GetStore(), "?"), bounds.MaxNameBytes), image.GetBytes(), saved.GetWrittenBytes()
 	}
 	if report.Digest == (Digest{}) && report.Error == "" {
 		report.Error = "the node did not say why"
@@ -58,8 +59,8 @@ func SaveReportFromMessage(node string, saved *pb.AllocSaved) SaveReport {
 
 func (AllocsSaved) kind() Kind { return KindAllocsSaved }
 func (c AllocsSaved) apply(s *State, result *Result) {
-	if len(c.Reports) > MaxReports {
-		result.Refused = refuse(Exhausted, "%d reports in one entry are too many: at most %d", len(c.Reports), MaxReports)
+	if len(c.Reports) > bounds.MaxReports {
+		result.Refused = refuse(Exhausted, "%d reports in one entry are too many: at most %d", len(c.Reports), bounds.MaxReports)
 		return
 	}
 	for i := range c.Reports {
@@ -208,7 +209,7 @@ func (s *State) saveFailed(job *Job, why string, stands bool) {
 	if stands {
 		next.abortSave(saving.Number)
 	}
-	saved.FailedNumber, saved.Failed, saved.FailedMS = saving.Number, clip(why, MaxTextBytes), s.timeMS
+	saved.FailedNumber, saved.Failed, saved.FailedMS = saving.Number, bounds.Clip(why, bounds.MaxTextBytes), s.timeMS
 	if saving.Purpose == SaveMove {
 		next = s.calledOff(next, "it was not saved: "+saved.Failed)
 	}

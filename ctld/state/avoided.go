@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -149,5 +150,5 @@ func (s *State) holdIfNowhere(next *Job) {
 		return
 	}
 	next.Held = sched.LaunchFailed
-	next.Detail = clip(joinSentences(next.Detail, "no other node could take it"), MaxTextBytes)
+	next.Detail = bounds.Clip(joinSentences(next.Detail, "no other node could take it"), bounds.MaxTextBytes)
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // Bounds of the records of certificates.
@@ -89,9 +91,9 @@ func (c RecordCertificates) apply(s *State, result *Result) {
 func (c *Certificate) check() *Refusal {
 	switch {
 	case c.Serial == "" || len(c.Serial) > 40 || strings.Trim(c.Serial, "0123456789abcdef") != "":
-		return refuse(Invalid, "%q is no serial number of a certificate", clip(c.Serial, MaxNameBytes))
-	case c.Kind != HolderNode && c.Kind != HolderHost && c.Kind != HolderUser && c.Kind != HolderController || c.Name == "" || len(c.Name) > MaxNameBytes:
-		return refuse(Invalid, "%q is no holder of a certificate", clip(c.Holder(), MaxNameBytes))
+		return refuse(Invalid, "%q is no serial number of a certificate", bounds.Clip(c.Serial, bounds.MaxNameBytes))
+	case c.Kind != HolderNode && c.Kind != HolderHost && c.Kind != HolderUser && c.Kind != HolderController || c.Name == "" || len(c.Name) > bounds.MaxNameBytes:
+		return refuse(Invalid, "%q is no holder of a certificate", bounds.Clip(c.Holder(), bounds.MaxNameBytes))
 	}
 	return nil
 }
@@ -134,7 +136,7 @@ func (c RevokeCertificates) apply(s *State, result *Result) {
 			continue
 		}
 		revoked := *old
-		revoked.RevokedMS, revoked.RevokedBy = max(s.timeMS, 1), clip(c.User, MaxNameBytes)
+		revoked.RevokedMS, revoked.RevokedBy = max(s.timeMS, 1), bounds.Clip(c.User, bounds.MaxNameBytes)
 		s.certificates.Set(serial, &revoked)
 		result.CertificatesRevoked = true
 	}
@@ -156,9 +158,9 @@ func (s *State) certificatesOf(word string) ([]string, *Refusal) {
 	holders = slices.Compact(holders)
 	switch {
 	case len(holders) == 0:
-		return nil, refuse(NotFound, "no certificate of %q was issued: gctld cert --list shows all", clip(cmp.Or(word, "nobody"), MaxNameBytes))
+		return nil, refuse(NotFound, "no certificate of %q was issued: gctld cert --list shows all", bounds.Clip(cmp.Or(word, "nobody"), bounds.MaxNameBytes))
 	case len(holders) > 1:
-		return nil, refuse(Invalid, "%q has certificates as %s: name one of these", clip(word, MaxNameBytes), strings.Join(holders, " and "))
+		return nil, refuse(Invalid, "%q has certificates as %s: name one of these", bounds.Clip(word, bounds.MaxNameBytes), strings.Join(holders, " and "))
 	}
 	return serials, nil
 }

@@ -2,12 +2,11 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -15,7 +14,7 @@ func (e *accountEditor) changeAccount(c *AccountChange) *Refusal {
 	old, known := e.Account(c.Account)
 	switch {
 	case !known && c.Action != AddRecord:
-		return refuse(NotFound, "account %s does not exist: gacctmgr show account tells which do", quoted(c.Account))
+		return refuse(NotFound, "account %s does not exist: gacctmgr show account tells which do", bounds.Quoted(c.Account))
 	case known && c.Action == AddRecord:
 		return refuse(WrongState, "account %s exists already: change it with gacctmgr modify account %s set …", c.Account, c.Account)
 	case c.Action == DeleteRecord:
@@ -32,10 +31,10 @@ func (e *accountEditor) addAccount(c *AccountChange) *Refusal {
 	if refused := checkRecordName("account", c.Account); refused != nil {
 		return refused
 	}
-	if e.accounts.Len() >= MaxAccounts {
+	if e.accounts.Len() >= bounds.MaxAccounts {
 		return refuse(Exhausted, "there are %d accounts, and cannot be more: delete some first", e.accounts.Len())
 	}
-	account := &Account{Name: c.Account, Parent: RootAccount, Description: c.Account, Organization: c.Account}
+	account := &Account{Name: c.Account, Parent: policy.RootAccount, Description: c.Account, Organization: c.Account}
 	if c.Parent != nil {
 		account.Organization = cmp.Or(e.organizationOf(*c.Parent), c.Account)
 	}
@@ -49,7 +48,7 @@ func (e *accountEditor) addAccount(c *AccountChange) *Refusal {
 // organizationOf is the organization of an account; a new account has its
 // parent's, as in Slurm.
 func (e *accountEditor) organizationOf(name string) string {
-	if account, known := e.Account(name); known && name != RootAccount {
+	if account, known := e.Account(name); known && name != policy.RootAccount {
 		return account.Organization
 	}
 	return ""
@@ -76,8 +75,8 @@ func (e *accountEditor) storeAccount(account *Account, association *Association,
 		if refused != nil {
 			return refused
 		}
-		if len(names) > MaxCoordinators {
-			return refuse(Exhausted, "account %s would have %d coordinators: at most %d", account.Name, len(names), MaxCoordinators)
+		if len(names) > bounds.MaxCoordinators {
+			return refuse(Exhausted, "account %s would have %d coordinators: at most %d", account.Name, len(names), bounds.MaxCoordinators)
 		}
 		account.Coordinators = names
 	}
@@ -95,7 +94,7 @@ func (e *accountEditor) storeAccount(account *Account, association *Association,
 
 func (e *accountEditor) checkCoordinator(name string) *Refusal {
 	if _, known := e.User(name); !known {
-		return refuse(NotFound, "user %s is not known: add them first with gacctmgr add user %s account=NAME", quoted(name), clip(name, 64))
+		return refuse(NotFound, "user %s is not known: add them first with gacctmgr add user %s account=NAME", bounds.Quoted(name), bounds.Clip(name, 64))
 	}
 	return nil
 }
@@ -103,21 +102,21 @@ func (e *accountEditor) checkCoordinator(name string) *Refusal {
 // checkMove refuses a parent that does not exist, or that would make a loop or
 // too deep a tree.
 func (e *accountEditor) checkMove(account *Account, parent string) *Refusal {
-	if account.Name == RootAccount {
+	if account.Name == policy.RootAccount {
 		return refuse(Invalid, "the root account has no parent: it is above all others")
 	}
 	if _, known := e.Account(parent); !known {
-		return refuse(NotFound, "parent account %s does not exist: add it first with gacctmgr add account %s", quoted(parent), clip(parent, 64))
+		return refuse(NotFound, "parent account %s does not exist: add it first with gacctmgr add account %s", bounds.Quoted(parent), bounds.Clip(parent, 64))
 	}
 	if e.IsBelow(parent, account.Name) {
 		return refuse(Invalid, "account %s cannot be below %s, which is %s: choose a parent outside of it", account.Name, parent, map[bool]string{true: "itself", false: "below it"}[parent == account.Name])
 	}
 	depth := 1
-	for at, _ := e.Account(parent); at.Name != RootAccount; at, _ = e.Account(at.Parent) {
+	for at, _ := e.Account(parent); at.Name != policy.RootAccount; at, _ = e.Account(at.Parent) {
 		depth++
 	}
-	if depth+e.height(account.Name) > MaxAccountDepth {
-		return refuse(Exhausted, "account %s would lie more than %d accounts below the root: choose a parent higher up", account.Name, MaxAccountDepth)
+	if depth+e.height(account.Name) > bounds.MaxAccountDepth {
+		return refuse(Exhausted, "account %s would lie more than %d accounts below the root: choose a parent higher up", account.Name, bounds.MaxAccountDepth)
 	}
 	return nil
 }
@@ -132,7 +131,7 @@ func (e *accountEditor) height(account string) int {
 }
 
 func (e *accountEditor) deleteAccount(account *Account) *Refusal {
-	if account.Name == RootAccount {
+	if account.Name == policy.RootAccount {
 		return refuse(Invalid, "the root account cannot be deleted")
 	}
 	if children := firstOf(e.AccountsBelow(account.Name)); len(children) > 0 {
@@ -151,7 +150,7 @@ func (e *accountEditor) deleteAccount(account *Account) *Refusal {
 	if len(users) > 0 {
 		return refuse(WrongState, "account %s has users (%s): delete them from it first, with gacctmgr delete user NAME account=%s", account.Name, listed(users), account.Name)
 	}
-	if partition := e.policy.partitionWith(func(p *Partition) bool { return slices.Contains(p.AllowAccounts, account.Name) }); partition != "" {
+	if partition := e.policy.PartitionWith(func(p *policy.Partition) bool { return slices.Contains(p.AllowAccounts, account.Name) }); partition != "" {
 		return refuse(WrongState, "account %s is in allow_accounts of partition %s: take it out of cluster.toml first, then gcontrol apply", account.Name, partition)
 	}
 	if nodes := e.policy.OwnedNodes(account.Name); len(nodes) > 0 {
@@ -172,17 +171,6 @@ func (e *accountEditor) jobsIn(account string) int {
 		jobs += e.use().associations[association.ID]
 	}
 	return jobs
-}
-
-// partitionWith names the first partition that meets a condition; "" if none
-// does.
-func (p *Policy) partitionWith(is func(*Partition) bool) string {
-	for i := range p.Partitions {
-		if is(&p.Partitions[i]) {
-			return p.Partitions[i].Name
-		}
-	}
-	return ""
 }
 
 // edit is the list after the change, ascending, each name once. check is called
@@ -212,10 +200,10 @@ func checkRecordName(what, name string) *Refusal {
 	switch {
 	case name == "":
 		return refuse(Invalid, "the %s has no name: type gacctmgr add %s NAME", what, what)
-	case !validName(name) || strings.HasPrefix(name, "-"):
-		return refuse(Invalid, "%s name %s: use letters, digits and -_. only", what, quoted(name))
+	case !bounds.ValidName(name) || strings.HasPrefix(name, "-"):
+		return refuse(Invalid, "%s name %s: use letters, digits and -_. only", what, bounds.Quoted(name))
 	case what != "user" && strings.ToLower(name) != name:
-		return refuse(Invalid, "%s name %s: use lower case: %s", what, quoted(name), strings.ToLower(name))
+		return refuse(Invalid, "%s name %s: use lower case: %s", what, bounds.Quoted(name), strings.ToLower(name))
 	}
 	return nil
 }
@@ -239,17 +227,4 @@ func listed(names []string) string {
 		return strings.Join(names[:fewNames], ", ") + ", …"
 	}
 	return strings.Join(names, ", ")
-}
-
-// quoted is a name that may be anything, for a message.
-func quoted(name string) string { return fmt.Sprintf("%q", clip(name, 64)) }
-
-// validText reports whether text can be shown: printable, no line breaks.
-func validText(text string) bool {
-	for _, r := range text {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
 }

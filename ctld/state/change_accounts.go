@@ -1,5 +1,10 @@
 package state
 
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+)
+
 // ChangeAccounts adds, changes and deletes accounts, users, associations and
 // QOS: all that it lists, in this order, or nothing. The api decides who may.
 type ChangeAccounts struct {
@@ -55,13 +60,13 @@ type AccountChange struct {
 	DefaultQOS  *string       `cbor:"25,keyasint,omitempty"` // "" = the parent's
 	ResetUsage  bool          `cbor:"26,keyasint,omitempty"`
 	// Of QOS.
-	Preempts       *ListEdit    `cbor:"30,keyasint,omitempty"`
-	PreemptMode    *PreemptMode `cbor:"31,keyasint,omitempty"`
-	GraceTimeS     *uint32      `cbor:"32,keyasint,omitempty"`
-	ExemptTimeS    *int64       `cbor:"33,keyasint,omitempty"` // -1 = the cluster's
-	UsageFactorPPM *int64       `cbor:"34,keyasint,omitempty"` // -1 = 1,000,000
-	FlagsOn        QOSFlags     `cbor:"35,keyasint,omitempty"`
-	FlagsOff       QOSFlags     `cbor:"36,keyasint,omitempty"`
+	Preempts       *ListEdit           `cbor:"30,keyasint,omitempty"`
+	PreemptMode    *policy.PreemptMode `cbor:"31,keyasint,omitempty"`
+	GraceTimeS     *uint32             `cbor:"32,keyasint,omitempty"`
+	ExemptTimeS    *int64              `cbor:"33,keyasint,omitempty"` // -1 = the cluster's
+	UsageFactorPPM *int64              `cbor:"34,keyasint,omitempty"` // -1 = 1,000,000
+	FlagsOn        QOSFlags            `cbor:"35,keyasint,omitempty"`
+	FlagsOff       QOSFlags            `cbor:"36,keyasint,omitempty"`
 }
 
 // ListOperation is how a list of names is changed: =, += or -=.
@@ -135,8 +140,8 @@ func (s *State) changeAccounts(c *ChangeAccounts) *Refusal {
 	switch {
 	case len(c.Changes) == 0:
 		return refuse(Invalid, "nothing to change is named")
-	case len(c.Changes) > MaxAccountChanges:
-		return refuse(Exhausted, "%d changes in one request are too many: at most %d", len(c.Changes), MaxAccountChanges)
+	case len(c.Changes) > bounds.MaxAccountChanges:
+		return refuse(Exhausted, "%d changes in one request are too many: at most %d", len(c.Changes), bounds.MaxAccountChanges)
 	}
 	e := accountEditor{State: s}
 	for i := range c.Changes {
@@ -171,15 +176,15 @@ func (c *AccountChange) check() *Refusal {
 	if c.Action < AddRecord || c.Action > DeleteRecord || c.Record < AccountRecord || c.Record > QOSRecord {
 		return refuse(Invalid, "no such change: add, modify or delete an account, a user or a QOS")
 	}
-	if c.Shares != nil && *c.Shares > MaxShares {
-		return refuse(Invalid, "fairshare=%d is too high: at most %d, or parent", *c.Shares, MaxShares)
+	if c.Shares != nil && *c.Shares > bounds.MaxShares {
+		return refuse(Invalid, "fairshare=%d is too high: at most %d, or parent", *c.Shares, bounds.MaxShares)
 	}
-	if c.Priority != nil && *c.Priority > MaxLimitCount {
-		return refuse(Invalid, "priority=%d is too high: at most %d", *c.Priority, MaxLimitCount)
+	if c.Priority != nil && *c.Priority > bounds.MaxLimitCount {
+		return refuse(Invalid, "priority=%d is too high: at most %d", *c.Priority, bounds.MaxLimitCount)
 	}
 	for _, text := range []*string{c.Description, c.Organization} {
-		if text != nil && (len(*text) > MaxTextBytes || !validText(*text)) {
-			return refuse(Invalid, "a description or organization is longer than %d bytes or not plain text: shorten it", MaxTextBytes)
+		if text != nil && (len(*text) > bounds.MaxTextBytes || !bounds.ValidText(*text)) {
+			return refuse(Invalid, "a description or organization is longer than %d bytes or not plain text: shorten it", bounds.MaxTextBytes)
 		}
 	}
 	for i := range c.Limits {

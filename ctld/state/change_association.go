@@ -1,6 +1,11 @@
 package state
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+)
 
 func (e *accountEditor) changeAssociation(c *AccountChange) *Refusal {
 	old, known := e.AssociationOf(c.Account, c.User, c.Partition)
@@ -26,11 +31,11 @@ func (e *accountEditor) changeAssociation(c *AccountChange) *Refusal {
 // addAssociation also makes the user known, with this account as the default.
 func (e *accountEditor) addAssociation(c *AccountChange) *Refusal {
 	if _, known := e.Account(c.Account); !known {
-		return refuse(NotFound, "account %s does not exist: add it first with gacctmgr add account %s", quoted(c.Account), clip(c.Account, 64))
+		return refuse(NotFound, "account %s does not exist: add it first with gacctmgr add account %s", bounds.Quoted(c.Account), bounds.Clip(c.Account, 64))
 	}
 	if c.Partition != "" {
 		if _, known := e.policy.Partition(c.Partition); !known {
-			return refuse(NotFound, "invalid partition specified: %.128s\n%s", c.Partition, e.policy.partitionNames())
+			return refuse(NotFound, "invalid partition specified: %.128s\n%s", c.Partition, e.policy.PartitionNames())
 		}
 	}
 	user, known := e.User(c.User)
@@ -58,7 +63,7 @@ func (e *accountEditor) addAssociation(c *AccountChange) *Refusal {
 
 // newAssociation is one with a new number, not stored yet.
 func (e *accountEditor) newAssociation(account, user, partition string) (*Association, *Refusal) {
-	if e.associations.Len() >= MaxAssociations {
+	if e.associations.Len() >= bounds.MaxAssociations {
 		return nil, refuse(Exhausted, "there are %d associations, and cannot be more: delete some first", e.associations.Len())
 	}
 	id := e.newAssociationID()
@@ -112,7 +117,7 @@ func (e *accountEditor) allowedNow(old *Association, c *AccountChange) []string 
 		return e.AllowedQOS(stored)
 	}
 	if c.Record == AccountRecord { // new: what it would have
-		parent := RootAccount
+		parent := policy.RootAccount
 		if c.Parent != nil {
 			parent = *c.Parent
 		}
@@ -127,7 +132,7 @@ func (e *accountEditor) allowedNow(old *Association, c *AccountChange) []string 
 
 func (e *accountEditor) checkQOSKnown(name string) *Refusal {
 	if _, known := e.QOS(name); !known {
-		return refuse(NotFound, "QOS %s does not exist: add it first with gacctmgr add qos %s; there are %s", quoted(name), clip(name, 64), e.qosNames())
+		return refuse(NotFound, "QOS %s does not exist: add it first with gacctmgr add qos %s; there are %s", bounds.Quoted(name), bounds.Clip(name, 64), e.qosNames())
 	}
 	return nil
 }
@@ -178,8 +183,8 @@ func describeAssociation(account, user, partition string) string {
 }
 
 func quotedUnlessValid(name string) string {
-	if validName(name) {
+	if bounds.ValidName(name) {
 		return name
 	}
-	return quoted(name)
+	return bounds.Quoted(name)
 }

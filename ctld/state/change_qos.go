@@ -1,6 +1,11 @@
 package state
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+)
 
 // QOSFlags are those of sacctmgr(1) that are kept: see QOS.
 type QOSFlags uint8
@@ -28,7 +33,7 @@ func (e *accountEditor) changeQOS(c *AccountChange) *Refusal {
 	old, known := e.QOS(c.QOS)
 	switch {
 	case !known && c.Action != AddRecord:
-		return refuse(NotFound, "QOS %s does not exist: there are %s", quoted(c.QOS), e.qosNames())
+		return refuse(NotFound, "QOS %s does not exist: there are %s", bounds.Quoted(c.QOS), e.qosNames())
 	case known && c.Action == AddRecord:
 		return refuse(WrongState, "QOS %s exists already: change it with gacctmgr modify qos %s set …", c.QOS, c.QOS)
 	case c.Action == DeleteRecord:
@@ -40,7 +45,7 @@ func (e *accountEditor) changeQOS(c *AccountChange) *Refusal {
 		qos = &kept
 	} else if refused := checkRecordName("qos", c.QOS); refused != nil {
 		return refused
-	} else if e.qos.Len() >= MaxQOS {
+	} else if e.qos.Len() >= bounds.MaxQOS {
 		return refuse(Exhausted, "there are %d QOS, and cannot be more: delete some first", e.qos.Len())
 	}
 	if refused := e.fillQOS(qos, c); refused != nil {
@@ -70,7 +75,7 @@ func (e *accountEditor) fillQOS(qos *QOS, c *AccountChange) *Refusal {
 		qos.Preempts = names
 	}
 	if c.PreemptMode != nil {
-		if err := checkPreemptMode(*c.PreemptMode); err != nil {
+		if err := policy.CheckPreemptMode(*c.PreemptMode); err != nil {
 			return refuse(Invalid, "preemptmode: %v", err)
 		}
 		qos.PreemptMode = *c.PreemptMode
@@ -182,7 +187,7 @@ func (e *accountEditor) deleteQOS(name string) *Refusal {
 			return refuse(WrongState, "QOS %s is in the list of %s: %s set qos-=%s", name, what, modify, name)
 		}
 	}
-	if partition := e.policy.partitionWith(func(p *Partition) bool { return p.QOS == name || slices.Contains(p.AllowQOS, name) }); partition != "" {
+	if partition := e.policy.PartitionWith(func(p *policy.Partition) bool { return p.QOS == name || slices.Contains(p.AllowQOS, name) }); partition != "" {
 		return refuse(WrongState, "QOS %s is named by partition %s: take it out of cluster.toml first, then gcontrol apply", name, partition)
 	}
 	e.dropQOS(name)

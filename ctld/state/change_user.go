@@ -1,12 +1,16 @@
 package state
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+)
 
 func (e *accountEditor) changeUser(c *AccountChange) *Refusal {
 	old, known := e.User(c.User)
 	switch {
 	case !known && c.Action != AddRecord:
-		return refuse(NotFound, "user %s is not known: gacctmgr show user tells who is", quoted(c.User))
+		return refuse(NotFound, "user %s is not known: gacctmgr show user tells who is", bounds.Quoted(c.User))
 	case known && c.Action == AddRecord:
 		return refuse(WrongState, "user %s exists already: change them with gacctmgr modify user %s set …", c.User, c.User)
 	case c.Action == DeleteRecord:
@@ -21,7 +25,7 @@ func (e *accountEditor) changeUser(c *AccountChange) *Refusal {
 	}
 	if c.DefaultAccount != nil {
 		if !e.hasAssociation(c.User, *c.DefaultAccount) {
-			return refuse(Invalid, "user %s has no association with account %s, so that it cannot be the default: add one first with gacctmgr add user %s account=%s", c.User, quoted(*c.DefaultAccount), c.User, clip(*c.DefaultAccount, 64))
+			return refuse(Invalid, "user %s has no association with account %s, so that it cannot be the default: add one first with gacctmgr add user %s account=%s", c.User, bounds.Quoted(*c.DefaultAccount), c.User, bounds.Clip(*c.DefaultAccount, 64))
 		}
 		user.DefaultAccount = *c.DefaultAccount
 	}
@@ -36,7 +40,7 @@ func (e *accountEditor) changeUser(c *AccountChange) *Refusal {
 }
 
 func (e *accountEditor) checkNewUser(name string) *Refusal {
-	if e.users.Len() >= MaxUsers {
+	if e.users.Len() >= bounds.MaxUsers {
 		return refuse(Exhausted, "there are %d users, and cannot be more: delete some first", e.users.Len())
 	}
 	return checkRecordName("user", name)

@@ -4,21 +4,19 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // This file decides what a job is charged to and under which QOS it runs
 // (sbatch(1), --account and --qos; slurm.conf(5), AccountingStorageEnforce).
 
-// enforcesAssociations: each of the other settings needs it, as in Slurm.
-func (p *AccountingPolicy) enforcesAssociations() bool {
-	return p.EnforceAssociations || p.EnforceLimits || p.EnforceQOS || p.Safe
-}
-
 // charge returns the number of the association that a job is charged to, 0 for
 // none, and fills in its account and QOS. The partitions are filled in already.
 func (t *tables) charge(asked *Spec, owner *Owner) (uint32, *Refusal) {
 	association := t.associationFor(asked, owner)
-	if association == nil && t.policy.Accounting.enforcesAssociations() {
+	if association == nil && t.policy.Accounting.EnforcesAssociations() {
 		return 0, t.refuseAccount(asked, owner)
 	}
 	id := uint32(0)
@@ -50,7 +48,7 @@ func (t *tables) associationFor(asked *Spec, owner *Owner) *Association {
 			return association
 		}
 	}
-	if owner.UID == 0 && cmp.Or(account, RootAccount) == RootAccount && t.HasAccounts() {
+	if owner.UID == 0 && cmp.Or(account, policy.RootAccount) == policy.RootAccount && t.HasAccounts() {
 		association, _ := t.Association(rootAssociation)
 		return association
 	}
@@ -90,7 +88,7 @@ func (t *tables) refuseAccount(asked *Spec, owner *Owner) *Refusal {
 // AllowedQOS are the QOS that an association may use, ascending: its own list,
 // or that of the nearest account above that has one; normal when none has.
 func (a *accounting) AllowedQOS(association *Association) []string {
-	for range MaxAccountDepth + 2 {
+	for range bounds.MaxAccountDepth + 2 {
 		if association == nil {
 			break
 		}
@@ -130,7 +128,7 @@ func (t *tables) checkQOS(name string, association *Association, owner *Owner) *
 		return nil
 	}
 	if _, known := t.QOS(name); !known {
-		return refuse(Invalid, "%s\nthere is no QOS %s: name one of %s with --qos", textInvalidQOS, quoted(name), listed(t.AllowedQOS(association)))
+		return refuse(Invalid, "%s\nthere is no QOS %s: name one of %s with --qos", textInvalidQOS, bounds.Quoted(name), listed(t.AllowedQOS(association)))
 	}
 	if allowed := t.AllowedQOS(association); !slices.Contains(allowed, name) && owner.UID != 0 {
 		return refuse(Invalid, "%s\n%s may not use QOS %s: name one of %s with --qos", textInvalidQOS,
@@ -156,11 +154,11 @@ func (t *tables) checkPartitionsAllow(asked *Spec) *Refusal {
 // UnknownNames refuses a policy that gives a partition the limits of an unknown
 // QOS, or nodes to an unknown account. The accounts and QOS that a partition allows
 // may be created later.
-func (a *accounting) UnknownNames(policy *Policy) *Refusal {
+func (a *accounting) UnknownNames(policy *policy.Policy) *Refusal {
 	for i := range policy.Partitions {
 		p := &policy.Partitions[i]
 		if _, known := a.QOS(p.QOS); p.QOS != "" && !known {
-			return refuse(Invalid, "partition %s: QOS %s does not exist: add it first with gacctmgr add qos %s, or take another of %s", p.Name, quoted(p.QOS), p.QOS, a.qosNames())
+			return refuse(Invalid, "partition %s: QOS %s does not exist: add it first with gacctmgr add qos %s, or take another of %s", p.Name, bounds.Quoted(p.QOS), p.QOS, a.qosNames())
 		}
 	}
 	return a.unknownOwner(policy)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // checkAccounting says what is wrong with accounts, users, associations and QOS
@@ -22,7 +25,7 @@ func (a *accounting) checkAllQOS() error {
 		if refused := checkRecordName("qos", qos.Name); refused != nil {
 			return refused
 		}
-		if !ascending(qos.Preempts) || qos.PreemptMode > lastPreemptMode {
+		if !ascending(qos.Preempts) || policy.CheckPreemptMode(qos.PreemptMode) != nil {
 			return fmt.Errorf("QOS %s: its preemption is impossible", qos.Name)
 		}
 		for _, name := range qos.Preempts {
@@ -45,7 +48,7 @@ func (a *accounting) checkAccounts() error {
 		if refused := checkRecordName("account", account.Name); refused != nil {
 			return refused
 		}
-		if (account.Parent == "") != (account.Name == RootAccount) || !a.IsBelow(account.Name, RootAccount) {
+		if (account.Parent == "") != (account.Name == policy.RootAccount) || !a.IsBelow(account.Name, policy.RootAccount) {
 			return fmt.Errorf("account %s is not below the root", account.Name)
 		}
 		if _, known := a.AssociationOf(account.Name, "", ""); !known {
@@ -60,7 +63,7 @@ func (a *accounting) checkAccounts() error {
 			}
 		}
 	}
-	if _, known := a.Account(RootAccount); !known {
+	if _, known := a.Account(policy.RootAccount); !known {
 		return errors.New("the root account is missing")
 	}
 	return nil
@@ -94,16 +97,16 @@ func (a *accounting) checkAssociations() error {
 			return wrong("its account or user is missing")
 		case association.User == "" && association.Partition != "" || strings.Contains(association.Partition, "\x00"):
 			return wrong("its partition is impossible")
-		case (association.ID == rootAssociation) != (association.Account == RootAccount && association.User == ""):
+		case (association.ID == rootAssociation) != (association.Account == policy.RootAccount && association.User == ""):
 			return wrong("the root's association is another one")
-		case association.Shares > MaxShares || association.ShareParent && association.ID == rootAssociation:
+		case association.Shares > bounds.MaxShares || association.ShareParent && association.ID == rootAssociation:
 			return wrong("its share is impossible")
 		case !ascending(association.QOS):
 			return wrong("its QOS are not in order")
 		}
 		for _, name := range association.QOS {
 			if _, known := a.QOS(name); !known {
-				return wrong("its QOS " + quoted(name) + " is missing")
+				return wrong("its QOS " + bounds.Quoted(name) + " is missing")
 			}
 		}
 		if err := errors.Join(association.Limits.check(false), association.Usage.check()); err != nil {
@@ -126,7 +129,7 @@ func (a *accounting) checkAllowedDefaults() *Refusal {
 		}
 		if allowed := a.AllowedQOS(association); !slices.Contains(allowed, name) {
 			what := describeAssociation(association.Account, association.User, association.Partition)
-			return refuse(Invalid, "QOS %s would be the default of %s, which may only use %s: add it to the list with qos+=%s, or take another default", quotedUnlessValid(name), what, listed(allowed), clip(name, 64))
+			return refuse(Invalid, "QOS %s would be the default of %s, which may only use %s: add it to the list with qos+=%s, or take another default", quotedUnlessValid(name), what, listed(allowed), bounds.Clip(name, 64))
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ func (t *tables) checkNodes(want *census) error {
 	if awaited := len(t.Awaited()); awaited != int(t.awaited) {
 		errs = append(errs, fmt.Errorf("%d nodes are awaited, %d are counted", awaited, t.awaited))
 	}
-	reclaimed, crossed, within := 0, 0, t.policy.GangRange.prefixes()
+	reclaimed, crossed, within := 0, 0, t.policy.GangRange.Prefixes()
 	for name := range want.uses {
 		if _, known := t.nodes.Get(name); !known {
 			errs = append(errs, errors.New("jobs hold a node that is not known"))

@@ -3,6 +3,8 @@ package state
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // checkShared counts the references to shared content, and compares.
@@ -51,8 +53,8 @@ func sameReferences[V any](name string, want map[Digest]uint32, have map[Digest]
 
 // checkRemembered compares the remembered requests with their index.
 func (s *State) checkRemembered() error {
-	if len(s.remembered) > MaxRemembered || len(s.remembered) != len(s.requests.positions) {
-		return fmt.Errorf("%d requests are remembered, %d can be found, at most %d may be", len(s.remembered), len(s.requests.positions), MaxRemembered)
+	if len(s.remembered) > bounds.MaxRemembered || len(s.remembered) != len(s.requests.positions) {
+		return fmt.Errorf("%d requests are remembered, %d can be found, at most %d may be", len(s.remembered), len(s.requests.positions), bounds.MaxRemembered)
 	}
 	results, last := 0, uint64(0)
 	for i := range s.remembered {

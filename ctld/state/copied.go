@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -90,7 +91,7 @@ func (s *Staged) sent(job *Job, report *AllocReport, one *End) {
 	}
 	s.Nodes = slices.Delete(slices.Clone(s.Nodes), at, at+1)
 	if one.State != pb.JobState_JOB_STATE_COMPLETED {
-		s.Failed = clip(joinSentences(s.Failed, whyNotCopied(one)), MaxTextBytes)
+		s.Failed = bounds.Clip(joinSentences(s.Failed, whyNotCopied(one)), bounds.MaxTextBytes)
 	}
 }
 

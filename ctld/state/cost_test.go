@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -127,7 +128,7 @@ func submitMeasured(t *testing.T, s *State, array bool) (id uint32, bytes uint64
 	t.Helper()
 	command, _ := benchSubmit(0, false)
 	if array {
-		command.Spec.ArrayTasks = []TaskRange{{First: 0, Last: 999_999, Step: 1}}
+		command.Spec.ArrayTasks = []ranges.Range{{First: 0, Last: 999_999, Step: 1}}
 	}
 	entry, err := Encode(command, RequestID{}, 1)
 	if err != nil {

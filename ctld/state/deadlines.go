@@ -3,6 +3,7 @@ package state
 import (
 	"math"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -16,7 +17,7 @@ func (EndLateJobs) apply(s *State, _ *Result) {
 	var late []uint32
 	last := pair(uint32(min(max(s.timeMS, 0)/1000, math.MaxUint32)), math.MaxUint32)
 	s.late.Scan(func(key uint64, _ struct{}) bool {
-		if key > last || len(late) == MaxLate {
+		if key > last || len(late) == bounds.MaxLate {
 			return false
 		}
 		if job, _ := s.live.Get(uint32(key)); job.LatestStartMS() < s.timeMS {

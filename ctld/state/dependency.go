@@ -130,3 +130,9 @@ func (d Dependencies) afterStart() Dependencies {
 	}
 	return Dependencies{List: []Dependency{{Kind: spec.Singleton}}}
 }
+
+// NeverStarts reports whether a waiting job's dependency can never be met.
+func (j *Job) NeverStarts() bool {
+	standing, _ := j.Dependencies.standing()
+	return j.Phase == Waiting && !j.Dependencies.IsZero() && standing == Failed
+}

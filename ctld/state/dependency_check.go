@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -63,7 +65,7 @@ func (s *State) checkTarget(job *Job, one *Dependency, who requester) *Refusal {
 			break
 		}
 		if !(&Job{Array: one.Job, Tasks: member.Spec.ArrayTasks}).containsTask(one.Task) {
-			return problem(NotFound, "array %d has no task %d: it has %s", one.Job, one.Task, spec.FormatArray(toRanges(member.Spec.ArrayTasks), 0))
+			return problem(NotFound, "array %d has no task %d: it has %s", one.Job, one.Task, spec.FormatArray(ranges.Messages(member.Spec.ArrayTasks), 0))
 		}
 		if s.someForgottenFailed(one.Job) {
 			return problem(NotFound, "task %d of array %d is over, and how it ended is forgotten (min_job_age): submit without it", one.Task, one.Job)
@@ -79,8 +81,8 @@ func (s *State) checkTarget(job *Job, one *Dependency, who requester) *Refusal {
 		one.Kind = spec.AfterOK
 		return nil
 	}
-	if missing := subtract(job.ownTasks(), member.Spec.ArrayTasks); len(missing) > 0 {
-		return problem(Invalid, "array %d has no task %s, which aftercorr would wait for: make the arrays alike, or use afterok:%d", one.Job, spec.FormatArray(toRanges(missing[:1]), 0), one.Job)
+	if missing := ranges.Subtract(job.ownTasks(), member.Spec.ArrayTasks); len(missing) > 0 {
+		return problem(Invalid, "array %d has no task %s, which aftercorr would wait for: make the arrays alike, or use afterok:%d", one.Job, spec.FormatArray(ranges.Messages(missing[:1]), 0), one.Job)
 	}
 	if s.someForgottenFailed(one.Job) {
 		return problem(NotFound, "some tasks of array %d have failed and are forgotten (min_job_age), and which is not known: use afterany:%d, or submit the array again", one.Job, one.Job)
@@ -159,8 +161,8 @@ func (s *State) checkCircle(job *Job, d *Dependencies) *Refusal {
 	}
 	add(d.List)
 	for looked := 0; len(queue) > 0; looked++ {
-		if looked == MaxDependencySearch {
-			return problem(Exhausted, "more than %d jobs wait for one another: make the chain shorter", MaxDependencySearch)
+		if looked == bounds.MaxDependencySearch {
+			return problem(Exhausted, "more than %d jobs wait for one another: make the chain shorter", bounds.MaxDependencySearch)
 		}
 		number := queue[0]
 		queue = queue[1:]
@@ -170,7 +172,7 @@ func (s *State) checkCircle(job *Job, d *Dependencies) *Refusal {
 		if other, known := s.live.Get(number); known && other.Array == 0 {
 			add(other.Dependencies.List)
 		}
-		for _, id := range idsUnder(s.members, number, MaxDependencySearch) {
+		for _, id := range idsUnder(s.members, number, bounds.MaxDependencySearch) {
 			other, _ := s.live.Get(id)
 			add(other.Dependencies.List)
 		}
@@ -200,7 +202,7 @@ func (s *State) decideTasks(id uint32) {
 		if one.Kind != spec.AfterCorr {
 			continue
 		}
-		alive, bad := []TaskRange(nil), []TaskRange(nil)
+		alive, bad := []ranges.Range(nil), []ranges.Range(nil)
 		for member := range s.Members(one.Job) {
 			switch {
 			case member.Phase != Finished:
@@ -211,9 +213,9 @@ func (s *State) decideTasks(id uint32) {
 		}
 		alive, bad = normalTasks(alive), normalTasks(bad)
 		for _, of := range []struct {
-			tasks []TaskRange
+			tasks []ranges.Range
 			well  bool
-		}{{bad, false}, {subtract(subtract(job.ownTasks(), alive), bad), true}} {
+		}{{bad, false}, {ranges.Subtract(ranges.Subtract(job.ownTasks(), alive), bad), true}} {
 			if left, _ := s.Job(id); left.Phase == Waiting {
 				s.resolveTasks(left, one.Job, of.tasks, of.well)
 			}
@@ -221,6 +223,6 @@ func (s *State) decideTasks(id uint32) {
 	}
 }
 
-func normalTasks(tasks []TaskRange) []TaskRange {
-	return fromRanges(spec.NormalizeRanges(toRanges(tasks)))
+func normalTasks(tasks []ranges.Range) []ranges.Range {
+	return ranges.FromMessages(spec.NormalizeRanges(ranges.Messages(tasks)))
 }

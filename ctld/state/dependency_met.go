@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -82,7 +84,7 @@ func (s *State) resolveFor(id uint32, moved *Job) {
 
 // resolveTasks decides the aftercorr of those tasks of a record whose
 // counterparts in an array are over. They are split off, if others are left.
-func (s *State) resolveTasks(waiting *Job, array uint32, tasks []TaskRange, well bool) {
+func (s *State) resolveTasks(waiting *Job, array uint32, tasks []ranges.Range, well bool) {
 	mine := waiting.tasksWithin(tasks)
 	if len(mine) == 0 {
 		return
@@ -101,11 +103,11 @@ func (s *State) resolveTasks(waiting *Job, array uint32, tasks []TaskRange, well
 		s.putDependent(waiting, &next)
 		return
 	}
-	if s.nextJob > MaxJobID {
+	if s.nextJob > bounds.MaxJobID {
 		return
 	}
 	s.becomes(waiting, &next)
-	s.split(waiting, &next, subtract(waiting.Tasks, mine), mine)
+	s.split(waiting, &next, ranges.Subtract(waiting.Tasks, mine), mine)
 }
 
 // putDependent stores a job after one of its dependencies was decided.
@@ -130,7 +132,7 @@ func (s *State) cancelInvalid(after *Job) {
 		after.Saved = after.Saved.over()
 		after.End = &End{
 			State: pb.JobState_JOB_STATE_CANCELLED, Reason: ReasonDependencyNeverSatisfied, EndMS: s.timeMS,
-			Detail: "cancelled, because its dependency can never be met: " + clip(after.Dependencies.Text(s.timeMS, nil), 256),
+			Detail: "cancelled, because its dependency can never be met: " + bounds.Clip(after.Dependencies.Text(s.timeMS, nil), 256),
 		}
 	}
 }
@@ -217,9 +219,9 @@ func (j *Job) endedWell() bool {
 }
 
 // ownTasks are the tasks of its array that a record holds.
-func (j *Job) ownTasks() []TaskRange {
+func (j *Job) ownTasks() []ranges.Range {
 	if j.HasTask {
-		return []TaskRange{{First: j.Task, Last: j.Task, Step: 1}}
+		return []ranges.Range{{First: j.Task, Last: j.Task, Step: 1}}
 	}
 	return j.Tasks
 }

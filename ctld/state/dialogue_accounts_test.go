@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -192,16 +193,16 @@ func (d *dialogue) schedAccounts() string {
 
 // enforced reads "enforce associations limits qos licenses=x:3,y".
 func (d *dialogue) enforced(a arguments) Command {
-	policy := *d.state.View().Policy()
-	policy.Accounting = AccountingPolicy{EnforceAssociations: a.is("associations"), EnforceLimits: a.is("limits"), EnforceQOS: a.is("qos")}
+	site := *d.state.View().Policy()
+	site.Accounting = policy.Accounting{EnforceAssociations: a.is("associations"), EnforceLimits: a.is("limits"), EnforceQOS: a.is("qos")}
 	licenses, err := licensesFromText(a.values["licenses"])
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	policy.Licenses = licenses
-	policy.Partitions = append([]Partition(nil), policy.Partitions...)
-	for i := range policy.Partitions {
-		p := &policy.Partitions[i]
+	site.Licenses = licenses
+	site.Partitions = append([]policy.Partition(nil), site.Partitions...)
+	for i := range site.Partitions {
+		p := &site.Partitions[i]
 		p.QOS = a.values["partition-qos"]
 		if list := a.values[p.Name+".accounts"]; list != "" {
 			p.AllowAccounts = strings.Split(list, ",")
@@ -210,7 +211,7 @@ func (d *dialogue) enforced(a arguments) Command {
 			p.AllowQOS = strings.Split(list, ",")
 		}
 	}
-	return ApplyPolicy{Policy: policy}
+	return ApplyPolicy{Policy: site}
 }
 
 // charges lists who pays for each job.

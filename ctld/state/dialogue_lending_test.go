@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -42,7 +43,7 @@ func (d *dialogue) lend(a arguments) SetLending {
 		}
 	}
 	c.Lending.Nested = a.values["nested"] == "yes"
-	c.Lending.Network = networkRuleOf(a.values["guests"])
+	c.Lending.Network = policy.NetworkRuleOf(a.values["guests"])
 	if list := a.values["reach"]; list != "" {
 		c.Lending.Allow = allowOf(strings.Split(list, ","))
 	}
@@ -50,7 +51,7 @@ func (d *dialogue) lend(a arguments) SetLending {
 		c.Lending.Accounts = strings.Split(list, ",")
 	}
 	if pattern := a.values["allow"]; pattern != "" {
-		c.Lending.Images = &ImagePolicy{Allow: []string{pattern}}
+		c.Lending.Images = &policy.Images{Allow: []string{pattern}}
 	}
 	for _, word := range strings.Split(a.values["triggers"], ",") {
 		if trigger := map[string]pb.ReclaimTrigger{"gpu": pb.ReclaimTrigger_RECLAIM_TRIGGER_GPU_PROCESS, "login": pb.ReclaimTrigger_RECLAIM_TRIGGER_LOGIN, "hours": pb.ReclaimTrigger_RECLAIM_TRIGGER_HOURS}[word]; trigger != 0 {

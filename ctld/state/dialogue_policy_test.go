@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -43,5 +44,5 @@ func (d *dialogue) policy(a arguments) Command {
 		account, tres, _ := strings.Cut(borrower, ":")
 		message.Borrowers = append(message.Borrowers, &pb.Borrower{Account: account, GrpTres: tres})
 	}
-	return ApplyPolicy{Policy: *PolicyFromMessage(message)}
+	return ApplyPolicy{Policy: *policy.FromMessage(message)}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -17,36 +18,36 @@ import (
 
 // preemption changes the policy in force.
 func (d *dialogue) preemption(a arguments) Command {
-	policy := *d.state.View().Policy()
-	policy.Preempt = PreemptPolicy{
+	site := *d.state.View().Policy()
+	site.Preempt = policy.Preempt{
 		Type:        map[string]sched.PreemptType{"qos": sched.PreemptByQOS, "partition": sched.PreemptByPartition}[a.values["type"]],
 		Mode:        preemptModeNamed(a.values["mode"]),
 		ExemptTimeS: a.number("exempt"), GuestExemptTimeS: a.number("guest-exempt"),
 	}
-	policy.Partitions = append([]Partition(nil), policy.Partitions...)
-	for i := range policy.Partitions {
-		p := &policy.Partitions[i]
+	site.Partitions = append([]policy.Partition(nil), site.Partitions...)
+	for i := range site.Partitions {
+		p := &site.Partitions[i]
 		if tier, given := a.values[p.Name+".tier"]; given {
 			n, _ := strconv.ParseUint(tier, 10, 32)
 			p.PriorityTier = uint32(n)
 		}
 		p.PreemptMode = preemptModeNamed(a.values[p.Name+".mode"])
 	}
-	return ApplyPolicy{Policy: policy}
+	return ApplyPolicy{Policy: site}
 }
 
 // holes changes the policy in force.
 func (d *dialogue) holes(a arguments) Command {
-	policy := *d.state.View().Policy()
-	policy.Partitions = append([]Partition(nil), policy.Partitions...)
-	for i := range policy.Partitions {
-		policy.Partitions[i].BfCheckpoint = a.is("on")
+	site := *d.state.View().Policy()
+	site.Partitions = append([]policy.Partition(nil), site.Partitions...)
+	for i := range site.Partitions {
+		site.Partitions[i].BfCheckpoint = a.is("on")
 	}
-	return ApplyPolicy{Policy: policy}
+	return ApplyPolicy{Policy: site}
 }
 
-func preemptModeNamed(word string) PreemptMode {
-	return PreemptMode(numberOf(preemptModeWords, word))
+func preemptModeNamed(word string) policy.PreemptMode {
+	return policy.PreemptModeFrom(word)
 }
 
 func (d *dialogue) preempt(a arguments) Command {

@@ -10,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
-	"google.golang.org/protobuf/proto"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the dialogues in testdata answer now; then read the difference")
@@ -291,7 +294,7 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "bill":
 		return d.bill(a)
 	case "reset":
-		return ResetUsage{Period: resetPeriod(a.words[0]), DueMS: d.moment(a, "due")}
+		return ResetUsage{Period: policy.ResetPeriodOf(a.words[0]), DueMS: d.moment(a, "due")}
 	case "save", "migrate", "saved", "abandon", "drop", "fail-move", "copied", "gone":
 		return d.saves(verb, a)
 	case "lend":
@@ -382,7 +385,7 @@ func (d *dialogue) targets(a arguments) []Target {
 	}
 	var targets []Target
 	for _, target := range parsed {
-		targets = append(targets, Target{Job: target.Job, Tasks: fromRanges(target.Tasks)})
+		targets = append(targets, Target{Job: target.Job, Tasks: ranges.FromMessages(target.Tasks)})
 	}
 	return targets
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // bill reads "bill main=CPU:1.0+Mem:0.25G half-life=3600 max-tres reset=DAILY".
 func (d *dialogue) bill(a arguments) Command {
-	message := PolicyMessage(d.state.View().Policy())
+	message := policy.Message(d.state.View().Policy())
 	for _, p := range message.Partitions {
 		if text, given := a.values[p.Name]; given {
 			weights, err := spec.ParseBillingWeights(strings.NewReplacer(":", "=", "+", ",").Replace(text))
@@ -29,7 +30,7 @@ func (d *dialogue) bill(a arguments) Command {
 	}
 	message.Priority.MaxTres = a.is("max-tres")
 	message.Priority.UsageResetPeriod = a.values["reset"]
-	return ApplyPolicy{Policy: *PolicyFromMessage(message)}
+	return ApplyPolicy{Policy: *policy.FromMessage(message)}
 }
 
 // usage prints what is stored, and what the scheduler is told.

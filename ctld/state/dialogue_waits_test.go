@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
-	"google.golang.org/protobuf/proto"
 )
 
 // moment reads seconds from now, "begin=+60"; 0 when it is not given.
@@ -106,7 +107,7 @@ func (d *dialogue) ages() string {
 	return out.String()
 }
 
-// limits shows the time limits that a node has been, or is to be, told.
+// EnforcesLimits shows the time limits that a node has been, or is to be, told.
 func (d *dialogue) timeLimits(node string) string {
 	v := d.state.View()
 	var out strings.Builder

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -68,12 +69,12 @@ func describeCode(job JobResult) string {
 	return words[job.Code] + ": " + job.Message
 }
 
-func describeID(job, array uint32, hasTask bool, task uint32, tasks []TaskRange) string {
+func describeID(job, array uint32, hasTask bool, task uint32, tasks []ranges.Range) string {
 	switch {
 	case hasTask:
 		return fmt.Sprintf("%d=%d_%d", job, array, task)
 	case len(tasks) > 0:
-		return fmt.Sprintf("%d=%d_[%s]", job, array, spec.FormatArray(toRanges(tasks), 0))
+		return fmt.Sprintf("%d=%d_[%s]", job, array, spec.FormatArray(ranges.Messages(tasks), 0))
 	}
 	return fmt.Sprint(job)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -25,8 +26,8 @@ type ImageDrop struct {
 
 func (DropImages) kind() Kind { return KindDropImages }
 func (c DropImages) apply(s *State, result *Result) {
-	if len(c.Drops) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d jobs in one entry are too many: at most %d", len(c.Drops), MaxTargets)
+	if len(c.Drops) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d jobs in one entry are too many: at most %d", len(c.Drops), bounds.MaxTargets)
 		return
 	}
 	for i := range c.Drops {
@@ -46,7 +47,7 @@ func (s *State) dropImages(drop *ImageDrop) {
 	}
 	newest := job.Images()[0]
 	first := slices.IndexFunc(job.Images(), func(image Image) bool { return slices.Contains(drop.Numbers, image.Number) })
-	gone := fmt.Sprintf("image %d is gone: %s", job.Images()[first].Number, clip(drop.Reason, MaxTextBytes))
+	gone := fmt.Sprintf("image %d is gone: %s", job.Images()[first].Number, bounds.Clip(drop.Reason, bounds.MaxTextBytes))
 	// The work before the image that a run ended with was done already.
 	if len(saved.Images) > 0 && (job.mayRepeat() || saved.Images[0].Number == newest.Number) {
 		why := joinSentences(job.Detail, gone)
@@ -54,7 +55,7 @@ func (s *State) dropImages(drop *ImageDrop) {
 			saved.undo(newest.RanMS-left.RanMS, fmt.Sprintf("resumes from image %d, because %s", left.Number, gone))
 			why = joinSentences(job.Detail, saved.Undone)
 		}
-		next.Detail = clip(why, MaxTextBytes)
+		next.Detail = bounds.Clip(why, bounds.MaxTextBytes)
 		next.holdHopeless(next.Detail)
 		s.putJob(next)
 		return
@@ -64,7 +65,7 @@ func (s *State) dropImages(drop *ImageDrop) {
 		next.Phase = Finished
 		next.End = &End{
 			State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: ReasonNodeDown, EndMS: s.timeMS,
-			Detail: clip(gone+"; not started over, because it was submitted with --no-requeue", MaxTextBytes),
+			Detail: bounds.Clip(gone+"; not started over, because it was submitted with --no-requeue", bounds.MaxTextBytes),
 		}
 		s.putJob(next)
 		return

@@ -72,7 +72,7 @@ func (t *tables) EndedRunsAfter(last *EndedRun) (runs []EndedRun, all bool) {
 
 // noteEndedRun adds the run of a job that has released all its nodes.
 func (s *State) noteEndedRun(job *Job) {
-	if !job.Run.began() || s.policy.Scheduler.replayRuns() == 0 {
+	if !job.Run.began() || s.policy.Scheduler.KeptRuns() == 0 {
 		return
 	}
 	eligibleMS := job.SubmitMS
@@ -143,8 +143,8 @@ func (s *State) addEndedRun(run EndedRun, kind RunKind) {
 
 // boundEndedRuns forgets the oldest runs that are too many or too old.
 func (s *State) boundEndedRuns() {
-	most, oldestS := int(s.policy.Scheduler.replayRuns()), uint32(0)
-	if nowS, ageS := unixSeconds(s.timeMS), s.policy.Scheduler.replayAgeS(); nowS > ageS {
+	most, oldestS := int(s.policy.Scheduler.KeptRuns()), uint32(0)
+	if nowS, ageS := unixSeconds(s.timeMS), s.policy.Scheduler.KeptRunsAgeS(); nowS > ageS {
 		oldestS = nowS - ageS
 	}
 	gone := max(len(s.endedRuns)-most, 0)
@@ -173,7 +173,7 @@ type endedRunRow struct {
 	WaitedS   uint32 // until its start
 	TookS     uint32 // from there to its end
 	RanS      uint32
-	Kind      uint32 // position in Kinds
+	Kind      uint32 // Position in Kinds
 }
 
 // endedRunsPerFrame is how many runs are persisted together.
@@ -230,7 +230,7 @@ func (s *State) checkEndedRuns() error {
 		lastS = run.EndS
 		counts[run.kind]++
 	}
-	if len(s.endedRuns) > int(s.policy.Scheduler.replayRuns()) || len(counts) != len(s.runKinds) {
+	if len(s.endedRuns) > int(s.policy.Scheduler.KeptRuns()) || len(counts) != len(s.runKinds) {
 		return fmt.Errorf("there are %d ended runs of %d kinds, and %d kinds are kept", len(s.endedRuns), len(counts), len(s.runKinds))
 	}
 	for kind, count := range counts {

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // Version is the format of the envelope and of all bodies together. It is
@@ -68,8 +70,8 @@ func Encode(command Command, id RequestID, timeMS int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", command.kind(), err)
 	}
-	if len(body) > MaxBodyBytes {
-		return nil, refuse(Exhausted, "request of %d bytes is larger than %d", len(body), MaxBodyBytes)
+	if len(body) > bounds.MaxBodyBytes {
+		return nil, refuse(Exhausted, "request of %d bytes is larger than %d", len(body), bounds.MaxBodyBytes)
 	}
 	entry, err := encoding.Marshal(Envelope{
 		Version:   Version,

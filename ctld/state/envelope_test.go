@@ -5,6 +5,8 @@ import (
 	"hash/crc32"
 	"strings"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 func seal(t *testing.T, change func(*Envelope)) []byte {
@@ -90,7 +92,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 func TestEncodeRefuses(t *testing.T) {
 	var refused *Refusal
 	tests := map[string]Command{
-		"too large": SubmitJob{Script: make([]byte, MaxBodyBytes)},
+		"too large": SubmitJob{Script: make([]byte, bounds.MaxBodyBytes)},
 		"too many":  HoldJobs{Targets: make([]Target, 1<<20+1)},
 	}
 	for name, command := range tests {

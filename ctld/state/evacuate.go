@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -220,7 +221,7 @@ func (s *State) evict(job *Job, node *Node) {
 	default:
 		end.Detail += "; not requeued, because it was submitted with --no-requeue"
 	}
-	end.Detail = clip(end.Detail, MaxTextBytes)
+	end.Detail = bounds.Clip(end.Detail, bounds.MaxTextBytes)
 	next.decided(&end)
 	s.putJob(&next)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -38,7 +40,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		Constraint: spec.GetConstraint(), Exclusive: spec.GetExclusive(),
 		Hold: spec.GetHold() || spec.Priority != nil && spec.GetPriority() == 0, KillOnInvalidDependency: spec.GetKillOnInvalidDependency(),
 		Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
-		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(), Reservations: spec.GetReservations(),
+		ArrayTasks: ranges.FromMessages(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(), Reservations: spec.GetReservations(),
 		MailTypes: spec.GetMailTypes(), MailUser: spec.GetMailUser(),
 	}
 	record.placementFromMessage(spec)
@@ -94,7 +96,7 @@ func joinEnvironment(entries []string) ([]byte, error) {
 	size := 0
 	for _, entry := range entries {
 		if strings.IndexByte(entry, 0) >= 0 || strings.IndexByte(entry, '=') < 1 {
-			return nil, fmt.Errorf("environment entry %q is not NAME=VALUE", clip(entry, 64))
+			return nil, fmt.Errorf("environment entry %q is not NAME=VALUE", bounds.Clip(entry, 64))
 		}
 		size += len(entry) + 1
 	}
@@ -116,7 +118,7 @@ func splitEnvironment(blob []byte) []string {
 func TargetsFromTasks(tasks []*pb.ArrayTasks) []Target {
 	targets := make([]Target, 0, len(tasks))
 	for _, t := range tasks {
-		targets = append(targets, Target{Job: t.GetJob(), Tasks: fromRanges(t.GetRanges())})
+		targets = append(targets, Target{Job: t.GetJob(), Tasks: ranges.FromMessages(t.GetRanges())})
 	}
 	return targets
 }
@@ -126,39 +128,8 @@ func ReportFromMessage(node string, ended *pb.AllocEnded) AllocReport {
 	return AllocReport{
 		Job: ended.GetAlloc().GetJob(), Epoch: ended.GetAlloc().GetEpoch(), Node: node,
 		Cause: ended.GetCause(), ExitCode: ended.GetExitCode(), ExitSignal: ended.GetExitSignal(),
-		Detail:          clip(strings.ToValidUTF8(ended.GetDetail(), "?"), MaxTextBytes),
+		Detail:          bounds.Clip(strings.ToValidUTF8(ended.GetDetail(), "?"), bounds.MaxTextBytes),
 		PeakMemoryBytes: ended.GetUsage().GetPeakMemoryBytes(), CPUNS: ended.GetUsage().GetCpuNs(),
 		Freed: freedFromMessage(ended.GetFreed()), Steps: stepsFromMessage(ended.GetSteps()),
 	}
-}
-
-// PolicyFromMessage makes a policy of the API's message; NormalizePolicy says
-// whether it makes sense.
-func PolicyFromMessage(message *pb.Policy) *Policy {
-	policy := &Policy{
-		ClusterName: message.GetClusterName(), Administrators: message.GetAdministrators(),
-		MinJobAgeS: message.GetMinJobAgeS(), KillWaitS: message.GetKillWaitS(),
-		MaxArraySize: message.GetMaxArraySize(), MaxJobCount: message.GetMaxJobCount(), LeaseS: message.GetLeaseS(),
-		LeaseMarginS: message.GetLeaseMarginS(), ImageWait: message.GetImageWaitS(),
-		RequeueExit: fromRanges(message.GetRequeueExit()), RequeueExitHold: fromRanges(message.GetRequeueExitHold()),
-		PrivateData: message.GetPrivateData(), Network: networkRuleOf(message.GetNetwork()), Outside: outsideFromMessage(message.GetOutside()),
-		GangRange:            GangRange{message.GetGangRange().GetV4(), message.GetGangRange().GetV6()},
-		DefaultMemory:        DefaultMemory{PerCPU: message.GetDefaultMemoryPerCpuBytes(), PerGPU: message.GetDefaultMemoryPerGpuBytes()},
-		MaxSubmitJobsPerUser: message.GetMaxSubmitJobsPerUser(), Rate: rateFromMessage(message.GetRateLimit()),
-		Mail: mailFromMessage(message.GetMail()),
-	}
-	for _, p := range message.GetPartitions() {
-		policy.Partitions = append(policy.Partitions, Partition{
-			Name: p.GetName(), Nodes: p.GetNodes(), Default: p.GetIsDefault(), Up: p.GetUp(),
-			MaxTimeS: p.GetMaxTimeS(), DefaultTimeS: p.GetDefaultTimeS(), PriorityTier: p.GetPriorityTier(),
-			DefaultMemoryPerCPU: p.GetDefaultMemoryPerCpuBytes(), DefaultMemoryPerGPU: p.GetDefaultMemoryPerGpuBytes(), AllowRootJobs: p.GetAllowRootJobs(),
-			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(), Network: networkRuleOf(p.GetNetwork()), Outside: outsideFromMessage(p.GetOutside()),
-		})
-		policy.Partitions[len(policy.Partitions)-1].readShares(p)
-	}
-	policy.readShares(message)
-	policy.readOwners(message)
-	policy.readLogins(message)
-	policy.Images = imagePolicyOf(message.GetImages())
-	return policy
 }

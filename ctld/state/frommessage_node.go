@@ -1,6 +1,7 @@
 package state
 
 import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -39,7 +40,7 @@ func LeftOversFromMessage(node string, message *pb.LeftOvers) NoteLeftOvers {
 // leftOverRecords drops what would not be kept, so that it is not in the log.
 func leftOverRecords(messages []*pb.LeftOver) []LeftOver {
 	var records []LeftOver
-	for _, left := range messages[:min(len(messages), MaxLeftOvers)] {
+	for _, left := range messages[:min(len(messages), bounds.MaxLeftOvers)] {
 		records = append(records, LeftOver{What: left.GetWhat(), Error: left.GetError(), SinceMS: left.GetSinceMs()})
 	}
 	return clipLeftOvers(records)

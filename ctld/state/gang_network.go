@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -19,56 +20,8 @@ import (
 // A node with routes into the range takes no part: the job could not tell its own nodes
 // from what the node reaches there.
 
-// GangRange is a range of addresses: the site's, from which jobs get theirs, or a job's. In
-// the policy "" is the default.
-type GangRange struct {
-	V4 string `cbor:"1,keyasint,omitempty"`
-	V6 string `cbor:"2,keyasint,omitempty"`
-}
-
-// normalize checks a site's range, and writes it in one form.
-func (r *GangRange) normalize() error {
-	parsed, err := spec.ParseGangRange(r.V4, r.V6)
-	if err != nil {
-		return err
-	}
-	usual := gangRangeOf(spec.DefaultGangRange)
-	*r = gangRangeOf(parsed)
-	if r.V4 == usual.V4 {
-		r.V4 = ""
-	}
-	if r.V6 == usual.V6 {
-		r.V6 = ""
-	}
-	return nil
-}
-
-func gangRangeOf(r spec.GangRange) GangRange { return GangRange{r.V4.String(), r.V6.String()} }
-
-// prefixes are the two; the default where it says nothing.
-func (r GangRange) prefixes() spec.GangRange {
-	parsed := spec.DefaultGangRange
-	if v4, err := netip.ParsePrefix(r.V4); err == nil {
-		parsed.V4 = v4
-	}
-	if v6, err := netip.ParsePrefix(r.V6); err == nil {
-		parsed.V6 = v6
-	}
-	return parsed
-}
-
-func (r GangRange) message() *pb.GangRange {
-	parsed := gangRangeOf(r.prefixes())
-	return &pb.GangRange{V4: parsed.V4, V6: parsed.V6}
-}
-
-func (r GangRange) settings() []setting {
-	parsed := r.message()
-	return []setting{{"gang_range", parsed.V4}, {"gang_range6", parsed.V6}}
-}
-
 // networkOf is the network of a job on so many nodes.
-func networkOf(site spec.GangRange, number uint32, nodes int) GangRange {
+func networkOf(site spec.GangRange, number uint32, nodes int) policy.GangRange {
 	v4, v6 := site.V4, netip.PrefixFrom(site.V6.Addr(), jobBits6)
 	hosts := bits.Len(uint(nodes + 1)) // with the first and the last, which nobody has
 	if free := v4.Addr().BitLen() - v4.Bits(); hosts < free {
@@ -83,7 +36,7 @@ func networkOf(site spec.GangRange, number uint32, nodes int) GangRange {
 	for i := range 4 {
 		base[8+i] |= byte(number >> (8 * (3 - i)))
 	}
-	return gangRangeOf(spec.GangRange{V4: v4, V6: netip.PrefixFrom(netip.AddrFrom16(base), jobBits6)})
+	return policy.GangRangeOf(spec.GangRange{V4: v4, V6: netip.PrefixFrom(netip.AddrFrom16(base), jobBits6)})
 }
 
 // jobBits6 are those that all IPv6 addresses of a job have alike: the site's, and its number.
@@ -96,7 +49,7 @@ func mostBetween(site spec.GangRange) int {
 
 // between are the addresses of the network between the nodes of the present run; nil = it
 // has none.
-func (j *Job) between() *GangRange {
+func (j *Job) between() *policy.GangRange {
 	switch {
 	case !j.IsGang():
 		return nil
@@ -130,7 +83,7 @@ func (s *State) giveBetween(job *Job, run *Run) {
 	if job.TaskCount() > 1 {
 		number = s.nextJob // the task that is split off
 	}
-	between := networkOf(s.policy.GangRange.prefixes(), number, len(run.Allocs))
+	between := networkOf(s.policy.GangRange.Prefixes(), number, len(run.Allocs))
 	run.Between = &between
 }
 
@@ -139,12 +92,12 @@ func (s *State) checkBetween(job *Job, run *Run) error {
 	if len(run.Allocs) < 2 || !s.isPrivate(job, run) {
 		return nil
 	}
-	within := s.policy.GangRange.prefixes()
+	within := s.policy.GangRange.Prefixes()
 	if most := mostBetween(within); run.Restore == nil && len(run.Allocs) > most {
 		return fmt.Errorf("job %d gets %d nodes, and gang_range has addresses for %d", job.ID, len(run.Allocs), most)
 	}
 	if run.Restore != nil && run.Restore.Between != nil {
-		within = run.Restore.Between.prefixes()
+		within = run.Restore.Between.Prefixes()
 	}
 	for i := range run.Allocs {
 		node, _ := s.nodes.Get(run.Allocs[i].Node)
@@ -224,7 +177,7 @@ func (t *tables) tellCrossed(message *pb.Job, job *Job) {
 		}
 		if others++; others == 1 {
 			node, _ := t.nodes.Get(name)
-			text = "node " + name + " " + node.crossed(t.policy.GangRange.prefixes())
+			text = "node " + name + " " + node.crossed(t.policy.GangRange.Prefixes())
 		}
 		return true
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -21,7 +22,7 @@ func TestNetworkOf(t *testing.T) {
 		for nodes, bits := range map[int]int{2: 30, 3: 29, 6: 29, 7: 28, 254: 24, 255: 23, 65534: 16} {
 			seen, seen6 := map[netip.Prefix]uint32{}, map[netip.Prefix]uint32{}
 			for _, id := range []uint32{1, 2, 3, 1 << 20, 1<<32 - 1} {
-				job := networkOf(site, id, nodes).prefixes()
+				job := networkOf(site, id, nodes).Prefixes()
 				if job.V4.Bits() != bits || job.V4 != job.V4.Masked() || !site.V4.Contains(job.V4.Addr()) {
 					t.Fatalf("%s: job %d on %d nodes has %s", site.V4, id, nodes, job.V4)
 				}
@@ -51,11 +52,11 @@ func TestCrossed(t *testing.T) {
 		"fd6c:9a3e:11f2::/48":                                 "set another gang_range6 in cluster.toml",
 	} {
 		node := &Node{Inventory: &Inventory{Routes: routesOf(strings.Split(routes, ","))}}
-		if got := node.crossed(GangRange{}.prefixes()); want == "" && got != "" || !strings.Contains(got, want) {
+		if got := node.crossed(policy.GangRange{}.Prefixes()); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q", routes, got)
 		}
 	}
-	if got := (&Node{}).crossed(GangRange{}.prefixes()); got != "" {
+	if got := (&Node{}).crossed(policy.GangRange{}.Prefixes()); got != "" {
 		t.Error(got)
 	}
 }

@@ -1,8 +1,7 @@
 package state
 
 import (
-	"slices"
-
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -13,22 +12,6 @@ import (
 
 // DecidedNetwork is a pb.Network in one byte: there are very many jobs.
 type DecidedNetwork uint8
-
-// lends reports whether some node of some partitions has an owner.
-func (p *Policy) lends(partitions []string) bool {
-	return slices.ContainsFunc(partitions, func(name string) bool {
-		partition, known := p.Partition(name)
-		if !known {
-			return false
-		}
-		for node := range p.owners {
-			if partition.Has(node) {
-				return true
-			}
-		}
-		return false
-	})
-}
 
 // networkNow is that of the present or last run, or of the image from which the next one
 // resumes; NETWORK_AUTO where nothing has decided yet.
@@ -49,14 +32,14 @@ func (j *Job) needsHost() bool {
 
 // guestNetwork is the rule for the network of guests on a node. Where the owner has said
 // nothing it is the strictest; a node of the site's has none then.
-func (t *tables) guestNetwork(node *Node) NetworkRule {
-	if node.Lending != nil && node.Lending.Network != NetworkAsSite {
+func (t *tables) guestNetwork(node *Node) policy.NetworkRule {
+	if node.Lending != nil && node.Lending.Network != policy.NetworkAsSite {
 		return node.Lending.Network
 	}
 	if t.policy.OwnerOf(node.Name) != "" {
-		return NetworkPrivateOnly
+		return policy.NetworkPrivateOnly
 	}
-	return NetworkHost
+	return policy.NetworkHost
 }
 
 // networkFor is what is decided of the network of a job with a run that starts.
@@ -64,12 +47,12 @@ func (t *tables) networkFor(job *Job, run *Run) pb.Network {
 	if job.Spec.Network != pb.Network_NETWORK_AUTO || run.Restore != nil {
 		return pb.Network(job.Network)
 	}
-	if partition, known := t.policy.Partition(run.Partition); known && t.policy.NetworkOf(partition) > NetworkHost {
+	if partition, known := t.policy.Partition(run.Partition); known && t.policy.NetworkOf(partition) > policy.NetworkHost {
 		return pb.Network_NETWORK_PRIVATE
 	}
 	for i := range run.Allocs {
 		node, known := t.nodes.Get(run.Allocs[i].Node)
-		if known && t.guestNetwork(node) > NetworkHost && !t.OwnersJob(job, node.Name) {
+		if known && t.guestNetwork(node) > policy.NetworkHost && !t.OwnersJob(job, node.Name) {
 			return pb.Network_NETWORK_PRIVATE
 		}
 	}
@@ -78,7 +61,7 @@ func (t *tables) networkFor(job *Job, run *Run) pb.Network {
 
 // outsideOn is what a job may do beyond its network on a node: what its partition allows,
 // and where it is a guest the owner too.
-func (t *tables) outsideOn(job *Job, partition *Partition, node string) Outside {
+func (t *tables) outsideOn(job *Job, partition *policy.Partition, node string) policy.Outside {
 	o := t.policy.OutsideOf(partition)
 	on, known := t.nodes.Get(node)
 	if !known || on.Lending == nil || len(on.Lending.Allow) == 0 || t.OwnersJob(job, node) {

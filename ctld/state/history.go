@@ -1,6 +1,10 @@
 package state
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+)
 
 // This file keeps the outbox of history: runs that are over, until the databases beside
 // the controllers have them (package history). A run enters it in the command that ends
@@ -36,5 +40,5 @@ func (s *State) noteHistory(job *Job) { s.keep(s.pastRun(job)) }
 // keep adds a pb.PastRun behind all that are there.
 func (s *State) keep(run []byte) {
 	s.outbox.add(HistoryRun{At: s.outbox.next(s.index), Run: run})
-	s.outbox.bound(MaxHistoryBytes)
+	s.outbox.bound(bounds.MaxHistoryBytes)
 }

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -45,7 +47,7 @@ func (s *State) pastJob(job *Job) *pb.Job {
 		SubmitMs: job.SubmitMS, EligibleMs: job.EligibleMS, Partition: job.Spec.Partitions[0], TimeLimitS: job.TimeLimitS(),
 	}
 	if job.Array != 0 && !job.HasTask {
-		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
+		message.WaitingTasks = &pb.ArraySpec{Ranges: ranges.Messages(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
 	message.Reason, message.ReasonDetail = job.ReasonWord(s.timeMS)
 	if job.Run != nil {
@@ -73,7 +75,7 @@ func strip(message *pb.Job) {
 	asked := message.Spec
 	asked.Arguments, asked.ExportOption, asked.Umask, asked.Array = nil, "", 0, nil
 	for _, text := range []*string{&asked.Comment, &asked.WorkDirectory, &asked.StandardOutput, &asked.StandardError, &asked.StandardInput, &asked.Command, &message.ReasonDetail} {
-		*text = clip(*text, maxHistoryText)
+		*text = bounds.Clip(*text, maxHistoryText)
 	}
 	for _, node := range message.Allocation {
 		node.CpuIds = nil

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -90,14 +91,14 @@ func TestHistoryIsBounded(t *testing.T) {
 	for s.index = 1; s.index <= 300; s.index++ {
 		run.At = Position(s.index << positionBits)
 		s.outbox.add(run)
-		s.outbox.bound(MaxHistoryBytes)
+		s.outbox.bound(bounds.MaxHistoryBytes)
 	}
 	s.index, s.view = 320, nil // a multiple of 64: all of it is looked at
 	runs, size, lost := s.View().HistorySize()
-	if lost == 0 || uint64(runs)+lost != 300 || size > MaxHistoryBytes || s.outbox.trimmed.Index() != lost {
+	if lost == 0 || uint64(runs)+lost != 300 || size > bounds.MaxHistoryBytes || s.outbox.trimmed.Index() != lost {
 		t.Errorf("%d runs of %d bytes, %d lost, trimmed at %d", runs, size, lost, s.outbox.trimmed.Index())
 	}
-	if err := s.outbox.check("history", s.index, MaxHistoryBytes); err != nil {
+	if err := s.outbox.check("history", s.index, bounds.MaxHistoryBytes); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -32,8 +33,8 @@ type ImagePlace struct {
 
 func (NoteImagePlaces) kind() Kind { return KindNoteImagePlaces }
 func (c NoteImagePlaces) apply(s *State, result *Result) {
-	if len(c.Places) > MaxReports {
-		result.Refused = refuse(Exhausted, "%d places in one entry are too many: at most %d", len(c.Places), MaxReports)
+	if len(c.Places) > bounds.MaxReports {
+		result.Refused = refuse(Exhausted, "%d places in one entry are too many: at most %d", len(c.Places), bounds.MaxReports)
 		return
 	}
 	for i := range c.Places {

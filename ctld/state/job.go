@@ -1,6 +1,8 @@
 package state
 
 import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -36,8 +38,8 @@ type Job struct {
 	Phase   Phase      `cbor:"7,keyasint"`
 	Held    sched.Hold `cbor:"8,keyasint,omitempty"`
 	// TasksFailed: some task of its array failed, and its record is forgotten.
-	TasksFailed bool        `cbor:"45,keyasint,omitempty"`
-	Tasks       []TaskRange `cbor:"5,keyasint,omitempty"` // in an array and not HasTask: the tasks still in this record
+	TasksFailed bool           `cbor:"45,keyasint,omitempty"`
+	Tasks       []ranges.Range `cbor:"5,keyasint,omitempty"` // in an array and not HasTask: the tasks still in this record
 
 	// What was requested: shared with other jobs, except for own.
 	Spec        *Spec `cbor:"-"`
@@ -117,7 +119,7 @@ type Run struct {
 	// asks for; 0 = it was not. See time_min.go.
 	LimitS uint32 `cbor:"11,keyasint,omitempty"`
 	// Sharing: the partition's setting at the start, kept likewise.
-	Sharing ExclusiveKind `cbor:"10,keyasint,omitempty"`
+	Sharing policy.ExclusiveKind `cbor:"10,keyasint,omitempty"`
 	// Billing is what it is billed a second, in millionths, by the weights that
 	// its partition had at its start.
 	Billing int64 `cbor:"20,keyasint,omitempty"`
@@ -160,7 +162,7 @@ type Run struct {
 	Fills bool `cbor:"560,keyasint,omitempty"`
 	// Between are the addresses of the network between its nodes; nil = it has none, or those
 	// of the image that it resumes from: see Job.between.
-	Between *GangRange `cbor:"720,keyasint,omitempty"`
+	Between *policy.GangRange `cbor:"720,keyasint,omitempty"`
 	// LimitTold are the parts of its time limit that are over and were noted: bits of
 	// spec.MailTypes. See mail_limits.go.
 	LimitTold uint32 `cbor:"700,keyasint,omitempty"`

@@ -1,6 +1,9 @@
 package state
 
-import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
 
 // JobChange is what an update changes in a job (scontrol(1), "JOBS -
 // SPECIFICATIONS FOR UPDATE COMMAND"); nil fields stay. Make one with
@@ -59,7 +62,7 @@ type GPURequests struct {
 
 // LicenseRequests are all licenses that a job asks for.
 type LicenseRequests struct {
-	Requests []License `cbor:"1,keyasint,omitempty"` // ascending by name
+	Requests []policy.License `cbor:"1,keyasint,omitempty"` // ascending by name
 }
 
 // Reservations are all that a job names.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -24,7 +25,7 @@ func (c LeasesEnded) apply(s *State, result *Result) {
 	case c.Term == 0 || c.Term != s.term:
 		result.Refused = refuse(WrongState, "the leases of term %d are not ended in term %d", c.Term, s.term)
 	case !known:
-		result.Refused = refuse(NotFound, "Node %s not found", clip(c.Node, MaxNameBytes))
+		result.Refused = refuse(NotFound, "Node %s not found", bounds.Clip(c.Node, bounds.MaxNameBytes))
 	case !node.NotResponding || node.Awaited:
 		// The restored state knows nothing of an awaited node's leases.
 		result.Refused = refuse(WrongState, "node %s may hold a lease", c.Node)

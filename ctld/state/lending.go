@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -37,9 +39,9 @@ type Lending struct {
 	// 0 = what they like.
 	GuestIO uint64 `cbor:"16,keyasint,omitempty"`
 	// Images says which container images guests may have; nil = all that the site allows.
-	Images *ImagePolicy `cbor:"17,keyasint,omitempty"`
+	Images *policy.Images `cbor:"17,keyasint,omitempty"`
 	// Network is the rule for the network of guests; NetworkAsSite: see tables.guestNetwork.
-	Network NetworkRule `cbor:"18,keyasint,omitempty"`
+	Network policy.NetworkRule `cbor:"18,keyasint,omitempty"`
 	// Allow is where guests with a network of their own may connect to, as in Outside.
 	Allow []string `cbor:"19,keyasint,omitempty"`
 	// Nested: see tables.nestedOn.
@@ -47,9 +49,6 @@ type Lending struct {
 	By     string `cbor:"20,keyasint,omitempty"`
 	AtMS   int64  `cbor:"21,keyasint"`
 }
-
-// NoLimit is the amount that bounds nothing.
-const NoLimit = 1<<64 - 1
 
 // The default terms of lending.
 const (
@@ -61,7 +60,7 @@ const (
 func defaultLending() Lending {
 	return Lending{
 		NoticeMS: DefaultNoticeMS, Unbounded: true, Hours: spec.Always, GPUs: 100,
-		ParkedMemoryBytes: NoLimit, GuestMemoryBytes: NoLimit, GuestTmpBytes: NoLimit,
+		ParkedMemoryBytes: bounds.NoLimit, GuestMemoryBytes: bounds.NoLimit, GuestTmpBytes: bounds.NoLimit,
 		MaxUnsavedS: spec.Unlimited, QuietS: DefaultQuietS,
 	}
 }
@@ -130,7 +129,7 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 	case len(l.Accounts) > maxLendingAccounts:
 		return refuse(Exhausted, "%d accounts are too many: name at most %d, or an account above them", len(l.Accounts), maxLendingAccounts)
 	case !validZone(l.TimeZone):
-		return refuse(Invalid, "time zone %s: use a name such as Europe/Berlin", quoted(l.TimeZone))
+		return refuse(Invalid, "time zone %s: use a name such as Europe/Berlin", bounds.Quoted(l.TimeZone))
 	case l.QuietS == 0 || l.QuietS > maxQuietS:
 		return refuse(Invalid, "a node is quiet after 1 second to 7 days: use --quiet=15m, for example")
 	case l.GuestNetwork != 0 && (l.GuestNetwork < minNetworkBytes || l.GuestNetwork > maxNetworkBytes):
@@ -139,12 +138,12 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 		return refuse(Invalid, "no GPU draws %d watts: use --guest-power=200W, for example, or --guest-power=unlimited", l.GuestPower)
 	case l.GuestIO != 0 && (l.GuestIO < minIOBytes || l.GuestIO > maxIOBytes):
 		return refuse(Invalid, "guests read and write between 64K and 1024T in a second: use --guest-io=50M, for example, or --guest-io=unlimited")
-	case l.Network > NetworkPrivateOnly:
+	case l.Network > policy.NetworkPrivateOnly:
 		return refuse(Invalid, "no such network of guests: use --network=private-only, --network=private or --network=host")
 	case l.MaxUnsavedS == 0:
 		return refuse(Invalid, "no guest runs for no time: use --max-time=4h, for example, or --max-time=unlimited")
-	case len(l.By) > MaxNameBytes:
-		return refuse(Invalid, "the name of the user is longer than %d bytes", MaxNameBytes)
+	case len(l.By) > bounds.MaxNameBytes:
+		return refuse(Invalid, "the name of the user is longer than %d bytes", bounds.MaxNameBytes)
 	}
 	for _, trigger := range l.Triggers {
 		if trigger != pb.ReclaimTrigger_RECLAIM_TRIGGER_GPU_PROCESS && trigger != pb.ReclaimTrigger_RECLAIM_TRIGGER_LOGIN {
@@ -153,7 +152,7 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 	}
 	for _, name := range l.Accounts {
 		if !accounts.hasAccount(name) {
-			return refuse(Invalid, "account %s does not exist: gacctmgr show account tells which do", quoted(name))
+			return refuse(Invalid, "account %s does not exist: gacctmgr show account tells which do", bounds.Quoted(name))
 		}
 	}
 	if _, err := spec.ParseDestinations(l.Allow); err != nil {
@@ -219,7 +218,7 @@ func LendingFromMessage(m *pb.Lending) Lending {
 		NoticeMS: m.GetNoticeMs(), Unbounded: m.GetUnbounded(), Hours: m.GetHours(), TimeZone: m.GetTimeZone(), GPUs: m.GetGpuPercent(),
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
 		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
-		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(), Images: ownersImages(m.GetImageRules()),
-		Network: networkRuleOf(m.GetNetwork()), Allow: allowOf(m.GetNetworkAllow()), Nested: m.GetNestedContainers(),
+		GuestPower: m.GetGuestPowerWatts(), GuestIO: m.GetGuestIoBytes(), Images: policy.OwnersImages(m.GetImageRules()),
+		Network: policy.NetworkRuleOf(m.GetNetwork()), Allow: allowOf(m.GetNetworkAllow()), Nested: m.GetNestedContainers(),
 	}
 }

@@ -3,6 +3,8 @@ package state
 import (
 	"cmp"
 	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 )
 
 // This file bounds the host memory that parked guests keep of a node.
@@ -10,7 +12,7 @@ import (
 // parkedRoom is how much more host memory of a node parked guests may keep.
 func (t *tables) parkedRoom(node *Node) uint64 {
 	left := node.Lending.Terms().ParkedMemoryBytes
-	if left == NoLimit {
+	if left == bounds.NoLimit {
 		return left
 	}
 	for _, id := range node.use.jobs {
@@ -40,7 +42,7 @@ func (t *tables) staysParked(job *Job, alloc *Alloc, node *Node) bool {
 // are parked: they end instead. Those are parked that would lose most.
 func (t *tables) beyondParked(node *Node, reclaim *Reclaim, nowMS int64) map[uint32]bool {
 	limit := t.parkedRoom(node)
-	if limit == NoLimit {
+	if limit == bounds.NoLimit {
 		return nil
 	}
 	type guest struct {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -16,14 +18,14 @@ import (
 
 // binds reports whether the terms bound what guests have on a node together.
 func (l *Lending) binds() bool {
-	return l != nil && (l.GPUs < 100 || l.GuestMemoryBytes != NoLimit || l.GuestTmpBytes != NoLimit)
+	return l != nil && (l.GPUs < 100 || l.GuestMemoryBytes != bounds.NoLimit || l.GuestTmpBytes != bounds.NoLimit)
 }
 
 // unwelcome says why a job is not admitted to a node as a guest, as in "node n1 …"; "" = it
 // is, or it is no guest there.
 func (t *tables) unwelcome(job *Job, node *Node) string {
 	l := node.Lending
-	host := job.needsHost() && t.guestNetwork(node) == NetworkPrivateOnly
+	host := job.needsHost() && t.guestNetwork(node) == policy.NetworkPrivateOnly
 	switch {
 	case !host && (l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.Images == nil && !l.bounded()):
 		return ""

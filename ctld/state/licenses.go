@@ -3,10 +3,10 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -15,7 +15,7 @@ import (
 const textInvalidLicense = "Invalid license specification"
 
 // licensesFromText reads what a job asks for; "" is nothing.
-func licensesFromText(text string) ([]License, error) {
+func licensesFromText(text string) ([]policy.License, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -23,14 +23,14 @@ func licensesFromText(text string) ([]License, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s\n%w", textInvalidLicense, err)
 	}
-	licenses := make([]License, len(messages))
+	licenses := make([]policy.License, len(messages))
 	for i, message := range messages {
-		licenses[i] = License{Name: message.GetName(), Count: message.GetCount()}
+		licenses[i] = policy.License{Name: message.GetName(), Count: message.GetCount()}
 	}
 	return licenses, nil
 }
 
-func licensesText(licenses []License) string {
+func licensesText(licenses []policy.License) string {
 	messages := make([]*pb.License, len(licenses))
 	for i, license := range licenses {
 		messages[i] = &pb.License{Name: license.Name, Count: license.Count}
@@ -38,24 +38,15 @@ func licensesText(licenses []License) string {
 	return spec.FormatLicenses(messages)
 }
 
-// findLicense returns how many licenses of a name there are.
-func (p *Policy) findLicense(name string) (uint32, bool) {
-	at, found := slices.BinarySearchFunc(p.Licenses, name, func(l License, name string) int { return cmp.Compare(l.Name, name) })
-	if !found {
-		return 0, false
-	}
-	return p.Licenses[at].Count, true
-}
-
 // checkLicenses refuses licenses that do not exist, or not in that number.
-func (p *Policy) checkLicenses(asked []License) *Refusal {
+func checkLicenses(p *policy.Policy, asked []policy.License) *Refusal {
 	for i, license := range asked {
-		total, known := p.findLicense(license.Name)
+		total, known := p.FindLicense(license.Name)
 		switch {
 		case i > 0 && asked[i-1].Name >= license.Name || license.Count == 0 || !spec.ValidLicense(license.Name):
 			return refuse(Invalid, "%s: the licenses are not in normal form", textInvalidLicense)
 		case !known:
-			return refuse(Invalid, "%s\nthere is no license %s. %s", textInvalidLicense, license.Name, p.licenseNames())
+			return refuse(Invalid, "%s\nthere is no license %s. %s", textInvalidLicense, license.Name, licenseNames(p))
 		case license.Count > total:
 			return refuse(Invalid, "%s\n%d of license %s are asked for, of %d in all: ask for %d at most", textInvalidLicense, license.Count, license.Name, total, total)
 		}
@@ -64,7 +55,7 @@ func (p *Policy) checkLicenses(asked []License) *Refusal {
 }
 
 // licenseNames names some of the licenses.
-func (p *Policy) licenseNames() string {
+func licenseNames(p *policy.Policy) string {
 	const few = 12
 	if len(p.Licenses) == 0 {
 		return "This cluster has none: leave --licenses out"
@@ -82,7 +73,7 @@ func (p *Policy) licenseNames() string {
 // schedLicenses lists the licenses that a job requests by their places in a
 // snapshot, where the policy's come first. One that the policy no longer has
 // comes after them, with a count of zero.
-func schedLicenses(snapshot *sched.Snapshot, ofPolicy int, asked []License) []sched.LicenseCount {
+func schedLicenses(snapshot *sched.Snapshot, ofPolicy int, asked []policy.License) []sched.LicenseCount {
 	if len(asked) == 0 {
 		return nil
 	}
@@ -133,28 +124,4 @@ func (v *View) Licenses() []LicenseUse {
 		}
 	}
 	return uses
-}
-
-func (p *Policy) normalizeLicenses() error {
-	if len(p.Licenses) > MaxLicenses {
-		return fmt.Errorf("%d licenses are too many: at most %d", len(p.Licenses), MaxLicenses)
-	}
-	p.Licenses = slices.Clone(p.Licenses)
-	slices.SortFunc(p.Licenses, func(a, b License) int { return cmp.Compare(a.Name, b.Name) })
-	for i, license := range p.Licenses {
-		switch {
-		case !validName(license.Name):
-			return fmt.Errorf("license name %q: use letters, digits and -_. only", clip(license.Name, MaxNameBytes))
-		case i > 0 && p.Licenses[i-1].Name == license.Name:
-			return fmt.Errorf("license %s is there twice: leave one, with the sum of both", license.Name)
-		case license.Count > math.MaxInt32:
-			return fmt.Errorf("license %s: count %d is too high: at most %d", license.Name, license.Count, math.MaxInt32)
-		}
-	}
-	return nil
-}
-
-func (p *Policy) hasLicense(name string) bool {
-	_, found := slices.BinarySearchFunc(p.Licenses, name, func(l License, name string) int { return cmp.Compare(l.Name, name) })
-	return found
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -118,13 +120,13 @@ func (c *LimitChange) check(ofQOS bool) *Refusal {
 	case row.qosOnly && !ofQOS:
 		return refuse(Invalid, "%s is a limit of a QOS, not of an account or a user: set it with modify qos", row.name)
 	case row.amounts != nil && !validTRES(c.TRES):
-		return refuse(Invalid, "%s=%s: no such TRES: use cpu, mem, node, billing, gres/gpu, gres/gpu:MODEL or license/NAME", row.name, clip(c.TRES, 64))
+		return refuse(Invalid, "%s=%s: no such TRES: use cpu, mem, node, billing, gres/gpu, gres/gpu:MODEL or license/NAME", row.name, bounds.Clip(c.TRES, 64))
 	case row.amounts == nil && c.TRES != "":
 		return refuse(Invalid, "%s is one number and has no TRES: type %s=NUMBER", row.name, row.name)
-	case row.amounts == nil && c.Value > MaxLimitCount:
-		return refuse(Invalid, "%s=%d is too high: at most %d, or -1 for no limit", row.name, c.Value, MaxLimitCount)
-	case c.Value > MaxLimitAmount:
-		return refuse(Invalid, "%s=%s=%d is too high: at most %d, or -1 for no limit", row.name, c.TRES, c.Value, uint64(MaxLimitAmount))
+	case row.amounts == nil && c.Value > bounds.MaxLimitCount:
+		return refuse(Invalid, "%s=%d is too high: at most %d, or -1 for no limit", row.name, c.Value, bounds.MaxLimitCount)
+	case c.Value > bounds.MaxLimitAmount:
+		return refuse(Invalid, "%s=%s=%d is too high: at most %d, or -1 for no limit", row.name, c.TRES, c.Value, uint64(bounds.MaxLimitAmount))
 	}
 	return nil
 }
@@ -167,14 +169,14 @@ func (l *Limits) check(ofQOS bool) error {
 	for kind := LimitKind(1); kind <= lastLimit; kind++ {
 		row := kind.row()
 		if row.amounts == nil {
-			if value := *row.count(l); value != nil && (*value > MaxLimitCount || row.qosOnly && !ofQOS) {
+			if value := *row.count(l); value != nil && (*value > bounds.MaxLimitCount || row.qosOnly && !ofQOS) {
 				return fmt.Errorf("its %s is impossible", row.name)
 			}
 			continue
 		}
 		amounts := *row.amounts(l)
 		for i, amount := range amounts {
-			if !validTRES(amount.Name) || amount.Count > MaxLimitAmount || i > 0 && amounts[i-1].Name >= amount.Name || row.qosOnly && !ofQOS {
+			if !validTRES(amount.Name) || amount.Count > bounds.MaxLimitAmount || i > 0 && amounts[i-1].Name >= amount.Name || row.qosOnly && !ofQOS {
 				return fmt.Errorf("its %s is impossible", row.name)
 			}
 		}
@@ -188,13 +190,10 @@ func validTRES(name string) bool {
 	case sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode:
 		return true
 	}
-	for _, prefix := range []string{sched.TRESGPU + ":", licensePrefix} {
+	for _, prefix := range []string{sched.TRESGPU + ":", policy.LicensePrefix} {
 		if rest, found := strings.CutPrefix(name, prefix); found {
-			return validName(rest)
+			return bounds.ValidName(rest)
 		}
 	}
 	return false
 }
-
-// licensePrefix begins the name of a license's TRES.
-const licensePrefix = "license/"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -13,7 +14,7 @@ import (
 // answer depends only on the jobs, limits and policy, so it does not matter
 // when it was built.
 type limitCounts struct {
-	policy   *Policy // as it was
+	policy   *policy.Policy // as it was
 	snapshot sched.Snapshot
 	index    *schedIndex
 	limiter  *sched.Limiter
@@ -64,9 +65,9 @@ func (c *limitCounts) remove(job *Job) {
 
 // licenses are those of a job that the policy has.
 func (c *limitCounts) licenses(job *Job) []sched.LicenseCount {
-	var known []License
+	var known []policy.License
 	for _, license := range job.Spec.Licenses {
-		if _, is := c.policy.findLicense(license.Name); is {
+		if _, is := c.policy.FindLicense(license.Name); is {
 			known = append(known, license)
 		}
 	}

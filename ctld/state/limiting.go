@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
@@ -27,7 +28,7 @@ func (t *tables) schedRules(nowMS int64) (sched.Snapshot, *schedIndex) {
 
 // charge is the user and association that a job counts for, without its
 // licenses. A job without a run counts for the first of its partitions.
-func (x *schedIndex) charge(policy *Policy, job *Job) sched.Charge {
+func (x *schedIndex) charge(policy *policy.Policy, job *Job) sched.Charge {
 	partition := ""
 	if job.Run != nil {
 		partition = job.Run.Partition
@@ -36,17 +37,8 @@ func (x *schedIndex) charge(policy *Policy, job *Job) sched.Charge {
 	}
 	return sched.Charge{
 		Job: sched.JobID(job.ID), Association: x.association(job.Association), QOS: x.qosNamed(job.Spec.QOS),
-		Partition: policy.position(partition), UID: job.Owner().UID, TimeLimitS: job.TimeLimitS(),
+		Partition: policy.Position(partition), UID: job.Owner().UID, TimeLimitS: job.TimeLimitS(),
 	}
-}
-
-// position is where a partition is in the policy; -1 if it is not.
-func (p *Policy) position(partition string) int {
-	at, found := p.find(partition)
-	if !found {
-		return -1
-	}
-	return at
 }
 
 // amountsOf is what an allocation of a run holds.
@@ -61,7 +53,7 @@ func amountsOf(x *sched.TRESIndex, alloc *Alloc) sched.Amounts {
 
 // runningLimits is a job that holds nodes as limits see it: its released
 // allocations no longer count.
-func (x *schedIndex) runningLimits(snapshot *sched.Snapshot, policy *Policy, job *Job) sched.Running {
+func (x *schedIndex) runningLimits(snapshot *sched.Snapshot, policy *policy.Policy, job *Job) sched.Running {
 	if x.held == nil {
 		x.held = sched.NewTRESIndex(snapshot.TRES, snapshot.Licenses)
 	}
@@ -114,7 +106,7 @@ func (j *Job) firstHeld() string {
 
 // placing checks the starts of one command.
 type placing struct {
-	policy   *Policy
+	policy   *policy.Policy
 	snapshot *sched.Snapshot
 	index    *schedIndex
 	limiter  *sched.Limiter
@@ -125,7 +117,7 @@ type placing struct {
 // running jobs are counted again.
 func (s *State) newPlacing() *placing {
 	accounting := s.policy.Accounting
-	if !accounting.limits() && len(s.policy.Licenses) == 0 {
+	if !accounting.EnforcesLimits() && len(s.policy.Licenses) == 0 {
 		return nil
 	}
 	if counts := s.limitCounts(); counts.all {
@@ -148,7 +140,7 @@ func (p *placing) admit(job *Job, run *Run) error {
 		return nil
 	}
 	for _, license := range job.Spec.Licenses {
-		if _, known := p.policy.findLicense(license.Name); !known {
+		if _, known := p.policy.FindLicense(license.Name); !known {
 			return fmt.Errorf("job %d needs license %s, of which there is none", job.ID, license.Name)
 		}
 	}
@@ -169,6 +161,3 @@ func (p *placing) admit(job *Job, run *Run) error {
 	}
 	return nil
 }
-
-// limits reports whether limits are enforced.
-func (p *AccountingPolicy) limits() bool { return p.EnforceLimits || p.Safe }

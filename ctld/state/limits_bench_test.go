@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -19,7 +20,7 @@ func limitedState(b *testing.B, enforced bool) *State {
 			{Action: AddRecord, Record: AssociationRecord, Account: account, User: fmt.Sprintf("u%d", n), Limits: []LimitChange{{Limit: LimitMaxJobs, Value: 100}, {Limit: LimitMaxSubmit, Value: 1000}}},
 		}}, RequestID{}, 1)
 	}
-	policy := *DefaultPolicy()
+	policy := *policy.Default()
 	policy.Accounting.EnforceLimits = enforced
 	applyCommand(b, s, ApplyPolicy{Policy: policy}, RequestID{}, 1)
 	var starts []StartOrder

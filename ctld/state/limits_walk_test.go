@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -28,11 +30,11 @@ func TestNoLimitIsPassed(t *testing.T) {
 // limitedCluster is what the walk starts from.
 func limitedCluster(t *testing.T, apply func(Command) Result) {
 	t.Helper()
-	policy := *DefaultPolicy()
-	policy.Partitions[0].DefaultTimeS = 60
-	policy.Partitions[0].AllowRootJobs = true
-	policy.Accounting.EnforceLimits = true
-	policy.Licenses = []License{{Name: "x", Count: 3}}
+	site := *policy.Default()
+	site.Partitions[0].DefaultTimeS = 60
+	site.Partitions[0].AllowRootJobs = true
+	site.Accounting.EnforceLimits = true
+	site.Licenses = []policy.License{{Name: "x", Count: 3}}
 	limit := func(kind LimitKind, tres string, value uint64) LimitChange {
 		return LimitChange{Limit: kind, TRES: tres, Value: value}
 	}
@@ -48,7 +50,7 @@ func limitedCluster(t *testing.T, apply func(Command) Result) {
 			add(AccountChange{Record: AssociationRecord, Account: "a1", User: "u1000"}),
 			add(AccountChange{Record: AssociationRecord, Account: "a1", User: "u1001", Limits: []LimitChange{limit(LimitMaxSubmit, "", 5)}}),
 		}},
-		ApplyPolicy{Policy: policy},
+		ApplyPolicy{Policy: site},
 	} {
 		if result := apply(command); result.Refused != nil {
 			t.Fatalf("%T: %v", command, result.Refused)
@@ -121,7 +123,7 @@ func (w *walker) limited(c SubmitJob) SubmitJob {
 	c.Spec.QOS = []string{NormalQOS, "q0"}[w.Intn(2)]
 	c.Spec.Licenses = nil
 	if w.chance(30) {
-		c.Spec.Licenses = []License{{Name: "x", Count: 1 + uint32(w.Intn(2))}}
+		c.Spec.Licenses = []policy.License{{Name: "x", Count: 1 + uint32(w.Intn(2))}}
 	}
 	if w.chance(40) {
 		c.Spec.GPUs = []GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}
@@ -238,8 +240,8 @@ func TestLimitUses(t *testing.T) {
 	apply(gpuNode("n1", 4))
 	for range 2 {
 		submitted := apply(SubmitJob{Owner: Owner{UID: 1000, User: "u1000"}, Script: []byte("#!/bin/sh\n"), Spec: Spec{
-			Account: "a1", QOS: "q0", TimeLimitS: 600, MemoryPerNode: 1 << 20, ArrayTasks: []TaskRange{{First: 0, Last: 1, Step: 1}},
-			GPUs: []GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}, Licenses: []License{{Name: "x", Count: 1}},
+			Account: "a1", QOS: "q0", TimeLimitS: 600, MemoryPerNode: 1 << 20, ArrayTasks: []ranges.Range{{First: 0, Last: 1, Step: 1}},
+			GPUs: []GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}, Licenses: []policy.License{{Name: "x", Count: 1}},
 		}})
 		if submitted.Refused != nil {
 			t.Fatal(submitted.Refused)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -23,13 +24,6 @@ import (
 // the controllers noticed, or it could not be restored maxRestoreTries times.
 // As long as no run resumed from the older one, a node that comes back makes
 // the newer one the next again.
-
-// DefaultImageWaitS is how long the node of an image may be away before an
-// older image is used.
-const DefaultImageWaitS = 180
-
-// ImageWaitS is that time by the policy.
-func (p *Policy) ImageWaitS() uint32 { return cmp.Or(p.ImageWait, DefaultImageWaitS) }
 
 // parentOf is the number of the image from which the present run of a job came
 // when it was saved as number; 0 = it began with its script.
@@ -112,7 +106,7 @@ func (i *Image) dead(job *Job) bool {
 func (s *Saved) undo(ms int64, why string) {
 	ms = max(ms, 0)
 	s.UndoneMS += min(ms, math.MaxInt64-s.UndoneMS)
-	s.Undone = clip(fmt.Sprintf("%s: %s of work were undone", why, secondsText(ms)), MaxTextBytes)
+	s.Undone = bounds.Clip(fmt.Sprintf("%s: %s of work were undone", why, secondsText(ms)), bounds.MaxTextBytes)
 }
 
 func secondsText(ms int64) string { return fmt.Sprintf("%d s", (ms+500)/1000) }
@@ -246,7 +240,7 @@ func (j *Job) holdHopeless(why string) {
 	if j.Held == sched.NotHeld {
 		j.Held = sched.LaunchFailed
 	}
-	j.Detail = clip(joinSentences(why, fmt.Sprintf("restores failed %d times in a row, and nothing of it is lost: gcontrol release %d tries to continue, %s", len(j.Saved.Tries), j.ID, j.StartOverText())), MaxTextBytes)
+	j.Detail = bounds.Clip(joinSentences(why, fmt.Sprintf("restores failed %d times in a row, and nothing of it is lost: gcontrol release %d tries to continue, %s", len(j.Saved.Tries), j.ID, j.StartOverText())), bounds.MaxTextBytes)
 }
 
 // goesOn notes, in a copy of a job, that its present run has resumed from where

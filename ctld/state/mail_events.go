@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -175,12 +176,12 @@ func (s *State) addMail(types, kind spec.MailTypes, job *Job, whole *ArrayMail) 
 		return
 	}
 	s.dropOldMail()
-	if s.mailsOf[job.Owner().UID] >= MaxUserMails {
+	if s.mailsOf[job.Owner().UID] >= bounds.MaxUserMails {
 		s.mails.lost++
 		return
 	}
 	s.boxMail(s.mailEvent(kind, job, whole))
-	s.unboxMail(s.mails.bound(MaxMailBytes))
+	s.unboxMail(s.mails.bound(bounds.MaxMailBytes))
 }
 
 func (s *State) boxMail(event *MailEvent) {
@@ -200,7 +201,7 @@ func (s *State) unboxMail(gone []*MailEvent) {
 // dropOldMail gives up what waits for so long that nobody needs to hear of it.
 func (s *State) dropOldMail() {
 	gone := 0
-	for gone < len(s.mails.records) && s.mails.records[gone].TimeMS < s.timeMS-MailKeptMS {
+	for gone < len(s.mails.records) && s.mails.records[gone].TimeMS < s.timeMS-bounds.MailKeptMS {
 		gone++
 	}
 	s.mails.lost += uint64(gone)
@@ -214,11 +215,11 @@ func (s *State) mailEvent(kind spec.MailTypes, job *Job, whole *ArrayMail) *Mail
 		At: s.mails.next(s.index), TimeMS: s.timeMS, Kind: uint32(kind),
 		Job: job.ID, Array: job.Array, Task: job.Task, HasTask: job.HasTask, Whole: whole,
 		UserID: owner.UID, User: owner.User, Group: owner.Group, To: job.Spec.MailUser,
-		Name: clip(own.Name, maxHistoryText), WorkDirectory: clip(own.WorkDirectory, maxHistoryText), Why: clip(job.Detail, maxHistoryText),
+		Name: bounds.Clip(own.Name, maxHistoryText), WorkDirectory: bounds.Clip(own.WorkDirectory, maxHistoryText), Why: bounds.Clip(job.Detail, maxHistoryText),
 		SubmitMS: job.SubmitMS,
 	}
 	if run := job.Run; run != nil {
-		event.StartMS, event.Nodes = run.StartMS, clip(spec.FormatHostList(job.Nodes()), maxHistoryText)
+		event.StartMS, event.Nodes = run.StartMS, bounds.Clip(spec.FormatHostList(job.Nodes()), maxHistoryText)
 		for i := range run.Allocs {
 			event.Cores += uint32(len(run.Allocs[i].CPUs))
 			event.MemoryBytes = max(event.MemoryBytes, run.Allocs[i].MemoryBytes)
@@ -226,7 +227,7 @@ func (s *State) mailEvent(kind spec.MailTypes, job *Job, whole *ArrayMail) *Mail
 	}
 	if end := job.End; end != nil && job.Phase == Finished {
 		event.EndMS, event.State, event.ExitCode, event.ExitSignal = end.EndMS, end.State, end.ExitCode, end.ExitSignal
-		event.CPUNS, event.PeakMemoryBytes, event.Why = end.CPUNS, end.PeakMemoryBytes, clip(end.Detail, maxHistoryText)
+		event.CPUNS, event.PeakMemoryBytes, event.Why = end.CPUNS, end.PeakMemoryBytes, bounds.Clip(end.Detail, maxHistoryText)
 		if event.EndMS == 0 {
 			event.EndMS = s.timeMS
 		}
@@ -259,7 +260,7 @@ func (s *State) checkMail() error {
 		count[event.UserID]++
 	}
 	for uid, counted := range s.mailsOf {
-		if counted != count[uid] || counted > MaxUserMails {
+		if counted != count[uid] || counted > bounds.MaxUserMails {
 			return fmt.Errorf("mail: %d events of user %d wait, and %d are counted", count[uid], uid, counted)
 		}
 	}
@@ -271,5 +272,5 @@ func (s *State) checkMail() error {
 			return fmt.Errorf("mail: something is known of array %d, of which no task is left", array)
 		}
 	}
-	return s.mails.check("mail", s.index, MaxMailBytes)
+	return s.mails.check("mail", s.index, bounds.MaxMailBytes)
 }

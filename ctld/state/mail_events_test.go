@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -14,9 +16,9 @@ import (
 func mailed(t *testing.T, lines string) *State {
 	t.Helper()
 	d := &dialogue{t: t, state: New(), nowMS: 1_000_000}
-	policy := *d.state.policy
-	policy.Mail = &Mail{Program: "/usr/sbin/sendmail"}
-	d.state.policy = &policy
+	site := *d.state.policy
+	site.Mail = &policy.Mail{Program: "/usr/sbin/sendmail"}
+	d.state.policy = &site
 	for line := range strings.SplitSeq(lines, "\n") {
 		if wants, is := strings.CutPrefix(line, "wants "); is { // the job that was submitted last
 			var types spec.MailTypes
@@ -140,22 +142,22 @@ func TestMailIsBounded(t *testing.T) {
 		s.view = nil
 		s.addMail(spec.MailEnd, spec.MailEnd, &Job{ID: 7, Spec: &owned, Phase: Waiting}, nil)
 	}
-	for range 3 * MaxUserMails {
+	for range 3 * bounds.MaxUserMails {
 		tell(1000, 10)
 	}
 	tell(1001, 10)
-	if events, lost := s.View().MailSize(); events != MaxUserMails+1 || lost != 2*MaxUserMails {
+	if events, lost := s.View().MailSize(); events != bounds.MaxUserMails+1 || lost != 2*bounds.MaxUserMails {
 		t.Errorf("%d wait and %d are lost", events, lost)
 	}
 	for uid := range uint32(5000) {
-		tell(2000+uid, MaxTextBytes)
+		tell(2000+uid, bounds.MaxTextBytes)
 	}
-	if s.mails.bytes > MaxMailBytes || len(s.mails.records) < 3000 {
+	if s.mails.bytes > bounds.MaxMailBytes || len(s.mails.records) < 3000 {
 		t.Errorf("%d bytes of %d events", s.mails.bytes, len(s.mails.records))
 	}
 	_, before := s.View().MailSize()
 	waited := uint64(len(s.mails.records))
-	s.timeMS += MailKeptMS + 1
+	s.timeMS += bounds.MailKeptMS + 1
 	tell(1000, 10)
 	if events, lost := s.View().MailSize(); events != 1 || lost != before+waited {
 		t.Errorf("%d wait and %d are lost after days; %d were before, and %d waited", events, lost, before, waited)

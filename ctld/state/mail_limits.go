@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -22,7 +23,7 @@ type LimitDue struct {
 func (NoteTimeLimits) kind() Kind { return KindNoteTimeLimits }
 
 func (c NoteTimeLimits) apply(s *State, _ *Result) {
-	for _, due := range c.Due[:min(len(c.Due), MaxTargets)] {
+	for _, due := range c.Due[:min(len(c.Due), bounds.MaxTargets)] {
 		job, known := s.Job(due.Job)
 		parts := spec.MailTypes(due.Parts) & spec.MailTimeLimits
 		if !known || job.Phase != Running || job.Epoch != due.Epoch || parts&^spec.MailTypes(job.Run.LimitTold) == 0 {
@@ -69,7 +70,7 @@ func (v *View) TimeLimitsDue(nowMS int64) []LimitDue {
 		if over&wanted&^spec.MailTypes(job.Run.LimitTold) == 0 {
 			continue
 		}
-		if due = append(due, LimitDue{Job: job.ID, Epoch: job.Epoch, Parts: uint32(over)}); len(due) == MaxTargets {
+		if due = append(due, LimitDue{Job: job.ID, Epoch: job.Epoch, Parts: uint32(over)}); len(due) == bounds.MaxTargets {
 			break
 		}
 	}

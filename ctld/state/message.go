@@ -5,11 +5,13 @@ import (
 	"math"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/billing"
-	"google.golang.org/protobuf/proto"
 )
 
 // This file turns records into the API's messages. frommessage.go does the
@@ -62,7 +64,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	message.Reason, message.ReasonDetail = job.ReasonWord(t.timeMS)
 	t.fillTimes(message, job)
 	if job.Array != 0 && !job.HasTask {
-		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
+		message.WaitingTasks = &pb.ArraySpec{Ranges: ranges.Messages(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
 	if job.HoldsNodes() && !job.stages() {
 		message.ReasonDetail = joinSentences(message.ReasonDetail, joinSentences(job.fillsText(), t.silence(job)))
@@ -115,7 +117,7 @@ func (t *tables) fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 	}
 	least := job.Spec.shape.Request.Least()
 	message.Nodes, message.Cpus = uint32(least.Nodes), uint32(min(least.CPUs, math.MaxUint32))
-	message.Billing = t.policy.billedAtLeast(job.Spec, least)
+	message.Billing = billedAtLeast(t.policy, job.Spec, least)
 }
 
 func fillRun(message *pb.Job, run *Run) {

@@ -3,6 +3,8 @@ package state
 import (
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -82,8 +84,8 @@ func limitMessages(limits *Limits) []*pb.Limit {
 // user.
 func ChangesFromMessage(messages []*pb.AccountChange) (ChangeAccounts, error) {
 	var c ChangeAccounts
-	if len(messages) > MaxAccountChanges {
-		return c, refuse(Exhausted, "%d changes in one request are too many: at most %d", len(messages), MaxAccountChanges)
+	if len(messages) > bounds.MaxAccountChanges {
+		return c, refuse(Exhausted, "%d changes in one request are too many: at most %d", len(messages), bounds.MaxAccountChanges)
 	}
 	for _, message := range messages {
 		change, refused := changeFromMessage(message)
@@ -139,13 +141,13 @@ func editFromMessage(m *pb.ListEdit) *ListEdit {
 	return &ListEdit{Operation: ListOperation(min(uint32(m.GetOperation()), 255)), Names: m.GetNames()}
 }
 
-func preemptModeOf(word string) (PreemptMode, *Refusal) {
+func preemptModeOf(word string) (policy.PreemptMode, *Refusal) {
 	for mode, known := range preemptWords {
 		if strings.EqualFold(word, known) {
-			return PreemptMode(mode), nil
+			return policy.PreemptMode(mode), nil
 		}
 	}
-	return 0, refuse(Invalid, "no such preempt mode %s: use cluster, off, cancel, requeue or checkpoint", quoted(word))
+	return 0, refuse(Invalid, "no such preempt mode %s: use cluster, off, cancel, requeue or checkpoint", bounds.Quoted(word))
 }
 
 func flagsOf(words []string) (QOSFlags, *Refusal) {
@@ -158,7 +160,7 @@ func flagsOf(words []string) (QOSFlags, *Refusal) {
 			}
 		}
 		if known == 0 {
-			return 0, refuse(Invalid, "QOS flag %s is not supported: there are DenyOnLimit, NoDecay and OverPartQOS", quoted(word))
+			return 0, refuse(Invalid, "QOS flag %s is not supported: there are DenyOnLimit, NoDecay and OverPartQOS", bounds.Quoted(word))
 		}
 		flags |= known
 	}

@@ -22,7 +22,7 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 	if node.Inventory != nil {
 		message.Inventory = inventoryMessage(node.Inventory)
 		noteTrouble(message, node)
-		message.NoGangNetwork = node.crossed(t.policy.GangRange.prefixes())
+		message.NoGangNetwork = node.crossed(t.policy.GangRange.Prefixes())
 	}
 	for i := range t.policy.Partitions {
 		if partition := &t.policy.Partitions[i]; partition.Has(node.Name) {
@@ -95,39 +95,5 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 			Links: d.Links, Product: d.Product, CpuAffinity: d.NearCPUs,
 		})
 	}
-	return message
-}
-
-// PartitionMessage is a partition as clients see it.
-func PartitionMessage(p *Partition) *pb.Partition {
-	message := &pb.Partition{
-		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, Up: p.Up,
-		MaxTimeS: p.MaxTimeS, DefaultTimeS: p.DefaultTimeS, PriorityTier: p.PriorityTier,
-		DefaultMemoryPerCpuBytes: p.DefaultMemoryPerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemoryPerGPU, AllowRootJobs: p.AllowRootJobs,
-		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups, Network: p.Network.String(), Outside: p.Outside.Message(),
-	}
-	p.writeShares(message)
-	return message
-}
-
-// PolicyMessage is the policy as clients see it.
-func PolicyMessage(p *Policy) *pb.Policy {
-	message := &pb.Policy{
-		ClusterName: p.ClusterName, Administrators: p.Administrators,
-		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
-		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(), ImageWaitS: p.ImageWaitS(),
-		RequeueExit: toRanges(p.RequeueExit), RequeueExitHold: toRanges(p.RequeueExitHold),
-		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(), Outside: p.Outside.Message(), GangRange: p.GangRange.message(),
-		DefaultMemoryPerCpuBytes: p.DefaultMemory.PerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemory.PerGPU,
-		MaxSubmitJobsPerUser: p.MaxSubmitJobs(), RateLimit: p.Rate.message(),
-		Mail: p.Mail.message(),
-	}
-	for i := range p.Partitions {
-		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))
-	}
-	p.writeShares(message)
-	p.writeOwners(message)
-	p.writeLogins(message)
-	message.Images = p.Images.message()
 	return message
 }

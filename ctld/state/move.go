@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -188,7 +189,7 @@ func (s *State) calledOff(job *Job, why string) *Job {
 	if next.Run.Saving == nil {
 		next.Run.Abandoned = move.Number
 	}
-	saved.MoveFailed = &MoveFailure{Number: move.Number, Reason: clip(why, MaxTextBytes), AtMS: s.timeMS, Tries: move.Tries}
+	saved.MoveFailed = &MoveFailure{Number: move.Number, Reason: bounds.Clip(why, bounds.MaxTextBytes), AtMS: s.timeMS, Tries: move.Tries}
 	return next
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -33,8 +34,8 @@ type MoveRef struct {
 
 func (FailMoves) kind() Kind { return KindFailMoves }
 func (c FailMoves) apply(s *State, result *Result) {
-	if len(c.Moves) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d moves in one entry are too many: at most %d", len(c.Moves), MaxTargets)
+	if len(c.Moves) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d moves in one entry are too many: at most %d", len(c.Moves), bounds.MaxTargets)
 		return
 	}
 	for i := range c.Moves {
@@ -58,7 +59,7 @@ func (c FailMoves) apply(s *State, result *Result) {
 func (v *View) LateMoves(nowMS int64) []MoveRef {
 	var late []MoveRef
 	for job := range v.WithImages {
-		if !job.frozenToMove() || job.Run.Move.DeadlineMS > nowMS || len(late) == MaxTargets {
+		if !job.frozenToMove() || job.Run.Move.DeadlineMS > nowMS || len(late) == bounds.MaxTargets {
 			continue
 		}
 		why := "no other node could resume it"
@@ -271,7 +272,7 @@ func (s *State) tryFailed(job *Job, b *Beside, node, why string) {
 // off. The job is stored, and has no successor.
 func (s *State) tryAgain(job *Job, try MoveTry) {
 	move := *job.Run.Move
-	try.Reason = clip(try.Reason, MaxTextBytes)
+	try.Reason = bounds.Clip(try.Reason, bounds.MaxTextBytes)
 	move.Tries = append(move.Tries[:len(move.Tries):len(move.Tries)], try)
 	next, run := *job, *job.Run
 	next.Run = &run
@@ -343,7 +344,7 @@ func (s *State) lostFrozen(job *Job, report *AllocReport) (*Job, End, bool) {
 	detail := withColon("the job was frozen to be moved and was lost", report.Node, report.Detail)
 	return job, End{
 		State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Frozen: true,
-		Detail: clip(fmt.Sprintf("%s; resumes from image %d", detail, number), MaxTextBytes),
+		Detail: bounds.Clip(fmt.Sprintf("%s; resumes from image %d", detail, number), bounds.MaxTextBytes),
 	}, true
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -35,7 +37,7 @@ func (s *State) successor(job *Job, move *Move, image *Image) (*Run, string) {
 		}
 		why = joinSentences(why, joinSentences(not, short))
 	}
-	return nil, clip(why, MaxTextBytes)
+	return nil, bounds.Clip(why, bounds.MaxTextBytes)
 }
 
 // movePartitions are those in which a job may continue, that of its run first.
@@ -52,7 +54,7 @@ func (s *State) movePartitions(job *Job) []string {
 // moveCandidates are the nodes of a partition that could take an allocation of
 // a job that moves, ascending by name, each looked at alone; and why others
 // could not.
-func (s *State) moveCandidates(job *Job, partition *Partition, move *Move, image *Image) (candidates []*Node, not string) {
+func (s *State) moveCandidates(job *Job, partition *policy.Partition, move *Move, image *Image) (candidates []*Node, not string) {
 	var others int
 	for node := range s.Nodes() {
 		if !partition.Has(node.Name) || len(move.To) > 0 && !slices.Contains(move.To, node.Name) || slices.Contains(job.Run.nodes(), node.Name) {
@@ -97,7 +99,7 @@ func (m *Move) tried(node string) bool {
 
 // fitMove places a successor on some of the candidates, or says what is
 // lacking.
-func (s *State) fitMove(job *Job, partition *Partition, candidates []*Node, image *Image) (*Run, string) {
+func (s *State) fitMove(job *Job, partition *policy.Partition, candidates []*Node, image *Image) (*Run, string) {
 	if len(candidates) < len(image.Allocs) {
 		if len(candidates) == 0 {
 			return nil, ""
@@ -113,8 +115,8 @@ func (s *State) fitMove(job *Job, partition *Partition, candidates []*Node, imag
 			request.GuestOn = append(request.GuestOn, node.Name)
 		}
 	}
-	request.Exclusive = request.Exclusive || partition.Exclusive == ExclusiveNode
-	request.ExclusiveUser = request.ExclusiveUser || partition.Exclusive == ExclusiveUser
+	request.Exclusive = request.Exclusive || partition.Exclusive == policy.ExclusiveNode
+	request.ExclusiveUser = request.ExclusiveUser || partition.Exclusive == policy.ExclusiveUser
 	request.User = job.Owner().UID
 	placement, _, fits := place.Fit(nodes, indices, request)
 	if !fits {
@@ -122,7 +124,7 @@ func (s *State) fitMove(job *Job, partition *Partition, candidates []*Node, imag
 	}
 	run := &Run{
 		Partition: partition.Name, Priority: job.Run.Priority, StartMS: s.timeMS, Sharing: partition.Exclusive, Moved: true,
-		Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
+		Fence: partition.LeaseAction == policy.LeaseFence && job.Spec.Requeue,
 	}
 	for i := range placement.Allocs {
 		order := allocOrder(&placement.Allocs[i], nodes)
@@ -135,7 +137,7 @@ func (s *State) fitMove(job *Job, partition *Partition, candidates []*Node, imag
 	if err := run.fitsImage(job, image); err != nil {
 		return nil, err.Error()
 	}
-	run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
+	run.Billing = billed(s.policy, partition, run.amounts(job.Spec.Licenses))
 	return run, ""
 }
 

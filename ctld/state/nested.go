@@ -1,8 +1,10 @@
 package state
 
+import "github.com/gleaner-hpc/gleaner/ctld/state/policy"
+
 // nestedOn says whether a job may make containers of its own on a node: its partition
 // allows it, and where it is a guest the owner too.
-func (t *tables) nestedOn(job *Job, partition *Partition, node string) bool {
+func (t *tables) nestedOn(job *Job, partition *policy.Partition, node string) bool {
 	if !partition.NestedContainers {
 		return false
 	}

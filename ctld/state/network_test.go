@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
@@ -17,15 +18,15 @@ const (
 
 // networked is a policy of a site with a rule, and four partitions: as the site
 // says, and with each rule of its own.
-func networked(t *testing.T, site string) *Policy {
+func networked(t *testing.T, site string) *policy.Policy {
 	t.Helper()
-	message := PolicyMessage(DefaultPolicy())
+	message := policy.Message(policy.Default())
 	message.Network = site
 	message.Partitions = nil
 	for name, rule := range map[string]string{"site": "", "open": "host", "own": "private", "closed": "private-only"} {
 		message.Partitions = append(message.Partitions, &pb.Partition{Name: name, Nodes: "ALL", Up: true, Network: rule})
 	}
-	policy, err := NormalizePolicy(PolicyFromMessage(message))
+	policy, err := policy.Normalize(policy.FromMessage(message))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestNetworkOfASubmission(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, shapeErr := s.View().Policy().ShapeOf(&command)
+		_, shapeErr := ShapeOf(s.View().Policy(), &command)
 		result := applyCommand(t, s, command, RequestID{}, 1)
 		if refused := test.want == unsaid; refused != (result.Refused != nil) || refused != (shapeErr != nil) {
 			t.Errorf("%+v: refused with %v, and judged before with %v", test, result.Refused, shapeErr)
@@ -175,27 +176,27 @@ func TestNetworkOfAnImage(t *testing.T) {
 // changes is shown.
 func TestNetworkRulesAreRead(t *testing.T) {
 	for _, where := range []string{"site", "partition"} {
-		message := PolicyMessage(DefaultPolicy())
+		message := policy.Message(policy.Default())
 		if where == "site" {
 			message.Network = "privat"
 		} else {
 			message.Partitions[0].Network = "privat"
 		}
-		if _, err := NormalizePolicy(PolicyFromMessage(message)); err == nil || !strings.Contains(err.Error(), "host, private, private-only") {
+		if _, err := policy.Normalize(policy.FromMessage(message)); err == nil || !strings.Contains(err.Error(), "host, private, private-only") {
 			t.Errorf("%s: %v", where, err)
 		}
 	}
 	var paths []string
-	for _, change := range DiffPolicy(networked(t, ""), networked(t, "private-only")) {
+	for _, change := range policy.Diff(networked(t, ""), networked(t, "private-only")) {
 		paths = append(paths, change.Path+" "+change.Before+" "+change.After)
 	}
 	if len(paths) != 1 || paths[0] != "network host private-only" {
 		t.Errorf("differs: %v", paths)
 	}
 	for _, rule := range []string{"private", "private-only"} {
-		policy := networked(t, rule)
-		again, err := NormalizePolicy(PolicyFromMessage(PolicyMessage(policy)))
-		if err != nil || len(DiffPolicy(policy, again)) > 0 || again.SiteNetwork().String() != rule {
+		site := networked(t, rule)
+		again, err := policy.Normalize(policy.FromMessage(policy.Message(site)))
+		if err != nil || len(policy.Diff(site, again)) > 0 || again.SiteNetwork().String() != rule {
 			t.Errorf("%s came back as %v: %v", rule, again.SiteNetwork(), err)
 		}
 	}

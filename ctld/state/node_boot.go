@@ -1,6 +1,10 @@
 package state
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+)
 
 // noteBoot notes when a registration was sent. It refuses one that was sent
 // before another that was already accepted: a connection that hung, or a
@@ -16,7 +20,7 @@ func (n *Node) noteBoot(c *RegisterNode, bootID string) *Refusal {
 			return refuse(WrongState, "node %s was restarted since this registration was sent", n.Name)
 		}
 		former := append([]string{n.BootID()}, n.FormerBoots...)
-		n.FormerBoots = former[:min(len(former), MaxFormerBoots)]
+		n.FormerBoots = former[:min(len(former), bounds.MaxFormerBoots)]
 		n.RegisteredBootNS = 0
 		n.Faults = nil
 	}

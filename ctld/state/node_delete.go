@@ -4,7 +4,7 @@ import "slices"
 
 // checkDelete says why the records of some nodes, ascending, must stay.
 func (t *tables) checkDelete(names []string) *Refusal {
-	named := t.policy.namedNodes()
+	named := t.policy.NamedNodes()
 	for _, name := range names {
 		node, _ := t.nodes.Get(name)
 		switch {

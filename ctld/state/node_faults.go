@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -42,8 +43,8 @@ func (s *State) noteFault(report *AllocReport, uid uint32) {
 	node.Faults = append(node.Faults, LaunchFault{UID: uid, MS: s.timeMS})
 	if len(node.Faults) >= drainingUsers {
 		node.Drain = true
-		node.Reason = clip(fmt.Sprintf("jobs of %d users could not start within an hour, and no other did: see journalctl -u gnoded there and gdoctor, then gcontrol update NodeName=%s State=RESUME; the last was job %d: %s",
-			len(node.Faults), report.Node, report.Job, report.Detail), MaxTextBytes)
+		node.Reason = bounds.Clip(fmt.Sprintf("jobs of %d users could not start within an hour, and no other did: see journalctl -u gnoded there and gdoctor, then gcontrol update NodeName=%s State=RESUME; the last was job %d: %s",
+			len(node.Faults), report.Node, report.Job, report.Detail), bounds.MaxTextBytes)
 		node.ReasonMS = s.timeMS
 		node.ReasonUser = systemUser
 		node.Faults = nil

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -25,7 +26,7 @@ const leavesPatienceMS = 1000
 func LeavesFromMessage(node string, message *pb.NodeLeaves) NodeLeaves {
 	c := NodeLeaves{Name: node}
 	if message != nil && !message.GetStays() {
-		c.Why, c.WithinMS = clip(message.GetWhy(), MaxNameBytes), min(max(message.GetWithinMs(), MinReclaimMS), MaxEvacuationMS)
+		c.Why, c.WithinMS = bounds.Clip(message.GetWhy(), bounds.MaxNameBytes), min(max(message.GetWithinMs(), MinReclaimMS), MaxEvacuationMS)
 		if c.Why == "" {
 			c.Why = "goes"
 		}

@@ -1,5 +1,7 @@
 package state
 
+import "github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+
 // NodesLost records that the leases of nodes have run out: they take no new
 // jobs. It ends no job: a job on a silent node keeps running (lease action
 // run-on), and nothing is requeued until the node is back or declared fenced. A
@@ -15,8 +17,8 @@ func (c NodesLost) apply(s *State, result *Result) {
 }
 
 func (s *State) setResponding(names []string, responding bool) *Refusal {
-	if len(names) > MaxNodesPerCommand {
-		return refuse(Exhausted, "%d nodes in one entry are too many: at most %d", len(names), MaxNodesPerCommand)
+	if len(names) > bounds.MaxNodesPerCommand {
+		return refuse(Exhausted, "%d nodes in one entry are too many: at most %d", len(names), bounds.MaxNodesPerCommand)
 	}
 	for _, name := range names {
 		old, known := s.nodes.Get(name)

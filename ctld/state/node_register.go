@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -40,17 +41,17 @@ type RunningAlloc struct {
 func (RegisterNode) kind() Kind { return KindRegisterNode }
 
 func (c RegisterNode) apply(s *State, result *Result) {
-	if len(c.Running) > MaxListEntries {
-		result.Refused = refuse(Exhausted, "node %q cannot register: %d allocations of jobs are more than %d", clip(c.Name, MaxNameBytes), len(c.Running), MaxListEntries)
+	if len(c.Running) > bounds.MaxListEntries {
+		result.Refused = refuse(Exhausted, "node %q cannot register: %d allocations of jobs are more than %d", bounds.Clip(c.Name, bounds.MaxNameBytes), len(c.Running), bounds.MaxListEntries)
 		return
 	}
 	inventory := c.Inventory
 	if err := normalizeInventory(c.Name, &inventory); err != nil {
-		result.Refused = refuse(Invalid, "node %q cannot register: %v", clip(c.Name, MaxNameBytes), err)
+		result.Refused = refuse(Invalid, "node %q cannot register: %v", bounds.Clip(c.Name, bounds.MaxNameBytes), err)
 		return
 	}
 	old, known := s.nodes.Get(c.Name)
-	if !known && s.nodes.Len() >= MaxNodesPerCommand {
+	if !known && s.nodes.Len() >= bounds.MaxNodesPerCommand {
 		result.Refused = refuse(Exhausted, "node %s cannot register: there are %d nodes already", c.Name, s.nodes.Len())
 		return
 	}
@@ -68,7 +69,7 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	case node.TroubleMS == 0:
 		node.TroubleMS = s.timeMS
 	}
-	node.Instance = clip(c.Instance, MaxNameBytes)
+	node.Instance = bounds.Clip(c.Instance, bounds.MaxNameBytes)
 	node.NotResponding, node.SilentMS = false, 0
 	node.RegisteredMS = s.timeMS
 	if node.WatchedMS == 0 {
@@ -170,10 +171,10 @@ func (n *Node) missing() string {
 }
 
 func clipLeftOvers(leftOvers []LeftOver) []LeftOver {
-	kept := slices.Clone(leftOvers[:min(len(leftOvers), MaxLeftOvers)])
+	kept := slices.Clone(leftOvers[:min(len(leftOvers), bounds.MaxLeftOvers)])
 	for i := range kept {
-		kept[i].What = clip(kept[i].What, MaxTextBytes)
-		kept[i].Error = clip(kept[i].Error, MaxTextBytes)
+		kept[i].What = bounds.Clip(kept[i].What, bounds.MaxTextBytes)
+		kept[i].Error = bounds.Clip(kept[i].Error, bounds.MaxTextBytes)
 	}
 	return kept
 }
@@ -183,11 +184,11 @@ func normalizeInventory(name string, inventory *Inventory) error {
 	switch {
 	case !spec.ValidHostName(name):
 		return fmt.Errorf("its name is not a host name (letters, digits, - and .)")
-	case inventory.CPUs == 0 || inventory.CPUs > MaxCPUsPerNode:
-		return fmt.Errorf("%d CPUs: there must be 1 to %d", inventory.CPUs, MaxCPUsPerNode)
-	case len(inventory.Devices) > MaxDevicesPerNode:
-		return fmt.Errorf("%d devices: there may be %d", len(inventory.Devices), MaxDevicesPerNode)
-	case len(inventory.Features) > MaxListEntries:
+	case inventory.CPUs == 0 || inventory.CPUs > bounds.MaxCPUsPerNode:
+		return fmt.Errorf("%d CPUs: there must be 1 to %d", inventory.CPUs, bounds.MaxCPUsPerNode)
+	case len(inventory.Devices) > bounds.MaxDevicesPerNode:
+		return fmt.Errorf("%d devices: there may be %d", len(inventory.Devices), bounds.MaxDevicesPerNode)
+	case len(inventory.Features) > bounds.MaxListEntries:
 		return fmt.Errorf("%d features are too many", len(inventory.Features))
 	case inventory.MemoryBytes > 1<<60:
 		return fmt.Errorf("%d bytes of memory: nothing has that", inventory.MemoryBytes)
@@ -198,12 +199,12 @@ func normalizeInventory(name string, inventory *Inventory) error {
 		&inventory.Version, &inventory.OS, &inventory.Arch, &inventory.BootID,
 		&inventory.HostName, &inventory.Address, &inventory.CgroupVersion,
 	} {
-		*text = clip(*text, MaxNameBytes)
+		*text = bounds.Clip(*text, bounds.MaxNameBytes)
 	}
-	inventory.Trouble = clip(inventory.Trouble, MaxTextBytes)
+	inventory.Trouble = bounds.Clip(inventory.Trouble, bounds.MaxTextBytes)
 	for _, feature := range inventory.Features {
-		if len(feature) > MaxNameBytes {
-			return fmt.Errorf("feature %q is longer than %d bytes", clip(feature, 64), MaxNameBytes)
+		if len(feature) > bounds.MaxNameBytes {
+			return fmt.Errorf("feature %q is longer than %d bytes", bounds.Clip(feature, 64), bounds.MaxNameBytes)
 		}
 	}
 	inventory.Features = slices.Clone(inventory.Features)
@@ -220,22 +221,22 @@ func checkDevices(devices []Device) error {
 	seen := make(map[string]bool, len(devices))
 	for i := range devices {
 		device := &devices[i]
-		if device.ID == "" || len(device.ID) > MaxNameBytes || seen[device.ID] {
-			return fmt.Errorf("device id %q is empty, too long or there twice", clip(device.ID, MaxNameBytes))
+		if device.ID == "" || len(device.ID) > bounds.MaxNameBytes || seen[device.ID] {
+			return fmt.Errorf("device id %q is empty, too long or there twice", bounds.Clip(device.ID, bounds.MaxNameBytes))
 		}
 		seen[device.ID] = true
 		device.Shares = max(device.Shares, 1)
-		device.HealthDetail = clip(device.HealthDetail, MaxTextBytes)
-		device.Product = clip(device.Product, MaxNameBytes)
-		if len(device.Model) > MaxNameBytes {
-			return fmt.Errorf("model %q of device %s is longer than %d bytes", clip(device.Model, 64), device.ID, MaxNameBytes)
+		device.HealthDetail = bounds.Clip(device.HealthDetail, bounds.MaxTextBytes)
+		device.Product = bounds.Clip(device.Product, bounds.MaxNameBytes)
+		if len(device.Model) > bounds.MaxNameBytes {
+			return fmt.Errorf("model %q of device %s is longer than %d bytes", bounds.Clip(device.Model, 64), device.ID, bounds.MaxNameBytes)
 		}
-		if len(device.Links) > MaxDevicesPerNode || len(device.NearCPUs) > MaxCPUsPerNode {
+		if len(device.Links) > bounds.MaxDevicesPerNode || len(device.NearCPUs) > bounds.MaxCPUsPerNode {
 			return fmt.Errorf("device %s has too many links or CPUs", device.ID)
 		}
 		for _, link := range device.Links {
-			if len(link) > MaxNameBytes {
-				return fmt.Errorf("device %s has a link to %q, which is no id", device.ID, clip(link, 64))
+			if len(link) > bounds.MaxNameBytes {
+				return fmt.Errorf("device %s has a link to %q, which is no id", device.ID, bounds.Clip(link, 64))
 			}
 		}
 	}

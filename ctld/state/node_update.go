@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -61,8 +62,8 @@ func (s *State) checkUpdate(c *UpdateNodes, names []string) *Refusal {
 	switch {
 	case len(names) == 0:
 		return refuse(Invalid, "no node is named")
-	case len(names) > MaxNodesPerCommand:
-		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), MaxNodesPerCommand)
+	case len(names) > bounds.MaxNodesPerCommand:
+		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), bounds.MaxNodesPerCommand)
 	case c.Action < DrainNode || c.Action > DeleteNode:
 		return refuse(Invalid, "no such node state: use drain, resume, down or fenced")
 	case c.Evacuate && c.Action != DrainNode || c.WithinMS != 0 && !c.Evacuate:
@@ -71,14 +72,14 @@ func (s *State) checkUpdate(c *UpdateNodes, names []string) *Refusal {
 		return refuse(Invalid, "the time to evacuate a node is between 1 second and 7 days")
 	case c.Action != ResumeNode && c.Action != DeleteNode && c.Reason == "":
 		return refuse(Invalid, "You must specify a reason when DOWNING or DRAINING a node: add reason=TEXT")
-	case len(c.Reason) > MaxTextBytes || len(c.User) > MaxNameBytes:
-		return refuse(Invalid, "the reason is longer than %d bytes: shorten it", MaxTextBytes)
+	case len(c.Reason) > bounds.MaxTextBytes || len(c.User) > bounds.MaxNameBytes:
+		return refuse(Invalid, "the reason is longer than %d bytes: shorten it", bounds.MaxTextBytes)
 	}
 	for _, name := range names {
 		node, known := s.nodes.Get(name)
 		switch {
 		case !known:
-			return refuse(NotFound, "Node %s not found", clip(name, MaxNameBytes))
+			return refuse(NotFound, "Node %s not found", bounds.Clip(name, bounds.MaxNameBytes))
 		case c.Coordinator != "" && !s.mayEvacuate(c, node):
 			return refuse(Denied, "Access/permission denied: coordinators may evacuate the nodes of their accounts (state=drain evacuate=yes), and resume those again")
 		case c.Action == FenceNode && node.Inventory != nil && !node.NotResponding:

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -51,7 +53,7 @@ func HoldsFromMessage(node string, message *pb.NodeHolds) NoteHolds {
 		}
 		h := message.GetHolds()[at]
 		c.Holds = append(c.Holds, ToldHold{
-			Trigger: trigger, Number: h.GetNumber(), By: clip(h.GetBy(), MaxNameBytes), Detail: clip(h.GetDetail(), maxHoldDetailBytes), Kill: h.GetKill(),
+			Trigger: trigger, Number: h.GetNumber(), By: bounds.Clip(h.GetBy(), bounds.MaxNameBytes), Detail: bounds.Clip(h.GetDetail(), maxHoldDetailBytes), Kill: h.GetKill(),
 			WithinMS: min(max(h.GetWithinMs(), MinReclaimMS), MaxReclaimMS), LeftMS: min(max(h.GetLeftMs(), 0), maxToldUntilMS),
 		})
 	}
@@ -139,10 +141,10 @@ func (t *tables) OwnerRules(node *Node) *pb.OwnerRules {
 			break
 		}
 		rules.People = append(rules.People, account.Coordinators...)
-		if name == RootAccount || len(rules.People) > maxOwnersPeople {
+		if name == policy.RootAccount || len(rules.People) > maxOwnersPeople {
 			break
 		}
-		name = cmp.Or(account.Parent, RootAccount)
+		name = cmp.Or(account.Parent, policy.RootAccount)
 	}
 	slices.Sort(rules.People)
 	rules.People = slices.Compact(rules.People)

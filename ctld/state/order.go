@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -34,7 +35,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		RestartCount: job.Restarts,
 		ClusterName:  t.policy.ClusterName,
 		KillWaitS:    t.policy.KillWaitS,
-		LeaseAction:  LeaseRunOn,
+		LeaseAction:  policy.LeaseRunOn,
 		Gang:         job.IsGang() || job.Run.Moved,
 	}
 	if between := job.between(); between != nil {
@@ -44,7 +45,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		order.Account = association.Account
 	}
 	if job.Spec.Container != nil {
-		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)
+		order.ImageRules, order.OwnerImageRules = t.policy.Images.Message(), t.imageRulesOn(job, node)
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
@@ -60,7 +61,7 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		order.Outside = t.outsideOn(job, partition, node).Message()
 	}
 	if job.Run.Fence {
-		order.LeaseAction = LeaseFence
+		order.LeaseAction = policy.LeaseFence
 	}
 	job.fillStaging(order)
 	for i := range job.Run.Allocs {
@@ -76,11 +77,11 @@ func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.S
 	order := &pb.StartAlloc{
 		Alloc: &pb.AllocId{Job: job.ID, Epoch: job.Epoch + 1}, Id: jobID(job), ArrayJobId: job.Array,
 		Spec: specMessage(job, JobDetail{}), Owner: ownerMessage(job.Owner()), Node: node,
-		ClusterName: t.policy.ClusterName, LeaseAction: LeaseRunOn, RestartCount: job.Restarts,
+		ClusterName: t.policy.ClusterName, LeaseAction: policy.LeaseRunOn, RestartCount: job.Restarts,
 		Restore: image.Message(job.ID, alloc), AsSaved: job.asSaved(image),
 	}
 	if job.Spec.Container != nil {
-		order.ImageRules, order.OwnerImageRules = t.policy.Images.message(), t.imageRulesOn(job, node)
+		order.ImageRules, order.OwnerImageRules = t.policy.Images.Message(), t.imageRulesOn(job, node)
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)

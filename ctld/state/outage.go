@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -36,7 +37,7 @@ func (n *Node) outage() outage {
 		o.state += "DRAIN"
 	}
 	if o.state != "" && n.Reason != "" {
-		o.reason, o.user = clip(n.Reason, maxHistoryText), n.ReasonUser
+		o.reason, o.user = bounds.Clip(n.Reason, maxHistoryText), n.ReasonUser
 	}
 	return o
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -195,22 +197,17 @@ func (t *tables) ownersUses(job *Job, nowMS int64, add func(owner string, use *O
 
 // ownerAbove is the first of an account and those above it that owns nodes; "" = none does.
 func (t *tables) ownerAbove(account string) string {
-	for range MaxAccountDepth + 1 {
+	for range bounds.MaxAccountDepth + 1 {
 		record, known := t.Account(account)
 		switch {
-		case !known || account == RootAccount:
+		case !known || account == policy.RootAccount:
 			return ""
-		case t.policy.isOwner(account):
+		case t.policy.IsOwner(account):
 			return account
 		}
 		account = record.Parent
 	}
 	return ""
-}
-
-func (p *Policy) isOwner(account string) bool {
-	_, found := slices.BinarySearchFunc(p.Owners, account, func(o NodeOwner, account string) int { return cmp.Compare(o.Account, account) })
-	return found
 }
 
 // notePromise adds to the record of a node's owner what became of the promise of a reclaim

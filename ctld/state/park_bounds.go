@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -29,16 +30,16 @@ func (b ParkBound) compare(model string, devices uint32) int {
 
 // maxParkBounds bounds those of a node: one for each number of its devices, and that
 // without.
-const maxParkBounds = MaxDevicesPerNode + 1
+const maxParkBounds = bounds.MaxDevicesPerNode + 1
 
 // parkBoundRecords are what a node says, each once.
 func parkBoundRecords(messages []*pb.ParkBound) []ParkBound {
-	var bounds []ParkBound
+	var kept []ParkBound
 	for _, m := range messages[:min(len(messages), maxParkBounds)] {
-		bounds = append(bounds, ParkBound{Model: clip(m.GetModel(), MaxNameBytes), Devices: m.GetDevices(), BoundMS: max(m.GetBoundMs(), 1), Measured: m.GetMeasured()})
+		kept = append(kept, ParkBound{Model: bounds.Clip(m.GetModel(), bounds.MaxNameBytes), Devices: m.GetDevices(), BoundMS: max(m.GetBoundMs(), 1), Measured: m.GetMeasured()})
 	}
-	slices.SortStableFunc(bounds, func(a, b ParkBound) int { return a.compare(b.Model, b.Devices) })
-	return slices.CompactFunc(bounds, func(a, b ParkBound) bool { return a.compare(b.Model, b.Devices) == 0 })
+	slices.SortStableFunc(kept, func(a, b ParkBound) int { return a.compare(b.Model, b.Devices) })
+	return slices.CompactFunc(kept, func(a, b ParkBound) bool { return a.compare(b.Model, b.Devices) == 0 })
 }
 
 // parkBound is how long parking a guest takes at most that has so many devices of a model
@@ -173,7 +174,7 @@ func askedOf(job *Job) slowKey {
 	least := request.Least()
 	key := slowKey{association: job.Association, model: request.Model, memory: least.NodeMemoryBytes, gpus: mostGPUs(request, &least)}
 	if least.WholeMemory {
-		key.memory = NoLimit
+		key.memory = bounds.NoLimit
 	}
 	return key
 }
@@ -183,7 +184,7 @@ func mostGPUs(r *place.Request, least *place.Least) uint32 {
 	if r.GPUsPerNode > 0 {
 		return r.GPUsPerNode
 	}
-	return uint32(min(least.GPUs, MaxDevicesPerNode))
+	return uint32(min(least.GPUs, bounds.MaxDevicesPerNode))
 }
 
 // slowFor says why a waiting job could not leave a node soon enough; "" = it could, or it

@@ -1,6 +1,10 @@
 package state
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+)
 
 // accounting writes the records that were changed.
 func (f *frameWriter) accounting(a *accounting) {
@@ -35,7 +39,7 @@ func (s *restoring) restoreQOS(qos *QOS) error {
 }
 
 func (s *restoring) restoreAccount(account *Account) error {
-	if _, twice := s.Account(account.Name); twice && account.Name != RootAccount {
+	if _, twice := s.Account(account.Name); twice && account.Name != policy.RootAccount {
 		return fmt.Errorf("account %q is there twice", account.Name)
 	}
 	s.putAccount(account)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -50,8 +53,8 @@ type DeviceOrder struct {
 func (PlaceJobs) kind() Kind { return KindPlaceJobs }
 
 func (c PlaceJobs) apply(s *State, result *Result) {
-	if len(c.Starts) > MaxStarts {
-		result.Refused = refuse(Exhausted, "%d starts in one plan are too many: at most %d", len(c.Starts), MaxStarts)
+	if len(c.Starts) > bounds.MaxStarts {
+		result.Refused = refuse(Exhausted, "%d starts in one plan are too many: at most %d", len(c.Starts), bounds.MaxStarts)
 		return
 	}
 	limits := s.newPlacing()
@@ -85,7 +88,7 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 		return nil, nil, fmt.Errorf("job %d does not wait any more", order.Job)
 	case s.checkEligible(job) != "":
 		return nil, nil, fmt.Errorf("job %d %s", order.Job, s.checkEligible(job))
-	case job.TaskCount() > 1 && s.nextJob > MaxJobID:
+	case job.TaskCount() > 1 && s.nextJob > bounds.MaxJobID:
 		return nil, nil, fmt.Errorf("no job numbers are left")
 	}
 	if limit := job.Spec.MaxRunning; limit > 0 {
@@ -98,7 +101,7 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 		return nil, nil, err
 	}
 	run := &Run{
-		Partition: order.Partition, Priority: order.Priority, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
+		Partition: order.Partition, Priority: order.Priority, StartMS: s.timeMS, Fence: partition.LeaseAction == policy.LeaseFence && job.Spec.Requeue,
 		Sharing: partition.Exclusive, Fills: order.Fills,
 	}
 	if order.Fills && (!partition.BfCheckpoint || !job.mayFill()) {
@@ -129,11 +132,11 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if err := s.limitRun(job, run, order.LimitS); err != nil {
 		return nil, nil, err
 	}
-	run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
+	run.Billing = billed(s.policy, partition, run.amounts(job.Spec.Licenses))
 	return job, run, checkOneModel(run)
 }
 
-func (s *State) checkStartPartition(job *Job, name string) (*Partition, error) {
+func (s *State) checkStartPartition(job *Job, name string) (*policy.Partition, error) {
 	partition, known := s.policy.Partition(name)
 	switch {
 	case !known:
@@ -144,14 +147,14 @@ func (s *State) checkStartPartition(job *Job, name string) (*Partition, error) {
 		return nil, fmt.Errorf("job %d is not for partition %s", job.ID, name)
 	case job.Owner().UID == 0 && !partition.AllowRootJobs:
 		return nil, fmt.Errorf("partition %s does not allow jobs of root", name)
-	case !s.policy.allowsNetwork(partition, job):
+	case !allowsNetwork(s.policy, partition, job):
 		return nil, fmt.Errorf("partition %s does not allow jobs on the node's network", name)
 	}
 	return partition, nil
 }
 
 // checkAlloc checks one node's share of a start, and makes its allocation.
-func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (Alloc, error) {
+func (s *State) checkAlloc(job *Job, partition *policy.Partition, order *AllocOrder) (Alloc, error) {
 	node, known := s.nodes.Get(order.Node)
 	switch {
 	case !known || !node.Available():
@@ -267,9 +270,9 @@ func (s *State) start(job *Job, run *Run) *Job {
 		return &started
 	}
 	first := job.Tasks[0].First
-	one := []TaskRange{{First: first, Last: first, Step: 1}}
+	one := []ranges.Range{{First: first, Last: first, Step: 1}}
 	if job.TaskCount() > 1 {
-		return s.split(job, &started, subtract(job.Tasks, one), one)
+		return s.split(job, &started, ranges.Subtract(job.Tasks, one), one)
 	}
 	started.HasTask, started.Task, started.Tasks = true, first, nil
 	s.putJob(&started)

@@ -2,11 +2,12 @@ package state
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -93,8 +94,8 @@ type PreemptResult struct {
 func (PreemptJobs) kind() Kind { return KindPreemptJobs }
 
 func (c PreemptJobs) apply(s *State, result *Result) {
-	if len(c.Preemptions) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d preemptions in one plan are too many: at most %d", len(c.Preemptions), MaxTargets)
+	if len(c.Preemptions) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d preemptions in one plan are too many: at most %d", len(c.Preemptions), bounds.MaxTargets)
 		return
 	}
 	for i := range c.Preemptions {
@@ -180,7 +181,7 @@ func (t *tables) mayPreempt(waiting, victim *Job) bool {
 }
 
 // preemptMode is the policy's mode for a running job that is preempted.
-func (t *tables) preemptMode(victim *Job) PreemptMode {
+func (t *tables) preemptMode(victim *Job) policy.PreemptMode {
 	mode := sched.PreemptUnset
 	switch t.policy.Preempt.Type {
 	case sched.PreemptByQOS:
@@ -212,7 +213,7 @@ func (t *tables) SuspendsToMakeRoom() bool {
 	if t.policy.Preempt.Type == sched.PreemptNone {
 		return false
 	}
-	if t.policy.suspends() {
+	if t.policy.Suspends() {
 		return true
 	}
 	for qos := range t.AllQOS() {
@@ -221,14 +222,6 @@ func (t *tables) SuspendsToMakeRoom() bool {
 		}
 	}
 	return false
-}
-
-// checkPreemptMode says what to use in place of an unknown mode.
-func checkPreemptMode(mode PreemptMode) error {
-	if mode > lastPreemptMode {
-		return errors.New("use off, cancel, requeue, suspend or checkpoint")
-	}
-	return nil
 }
 
 // preempt decides the end of a run, and reports whether the job is requeued.

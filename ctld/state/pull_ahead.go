@@ -17,7 +17,7 @@ func (v *View) MayPull(user *pb.Identity, image, partition, node string) (ofOwne
 	if association := v.associationFor(job.Spec, &owner); association != nil {
 		job.Association = association.ID
 	}
-	if problem := spec.ImageProblem(v.policy.Images.message(), spec.SiteRules, image); problem != "" {
+	if problem := spec.ImageProblem(v.policy.Images.Message(), spec.SiteRules, image); problem != "" {
 		return nil, problem
 	}
 	found, known := v.nodes.Get(node)
@@ -55,4 +55,4 @@ func (v *View) PullFirst(job *Job, node string) *pb.TendImages {
 }
 
 // ImageRules are those of the site; nil = every image is allowed.
-func (v *View) ImageRules() *pb.ImageRules { return v.policy.Images.message() }
+func (v *View) ImageRules() *pb.ImageRules { return v.policy.Images.Message() }

@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -130,7 +131,7 @@ func (g *ReclaimedGuest) measured(freed *Freed) {
 	if freed != nil {
 		g.NodeTookMS, g.NodeLateMS = freed.TookMS, freed.LateMS
 	}
-	g.Detail = clip(joinSentences(g.Detail, freed.text()), MaxTextBytes)
+	g.Detail = bounds.Clip(joinSentences(g.Detail, freed.text()), bounds.MaxTextBytes)
 }
 
 func (s *State) changeGuest(job, epoch uint32, name string, change func(*ReclaimedGuest)) {

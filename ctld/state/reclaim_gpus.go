@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -44,7 +45,7 @@ func (n *Node) keepsWhole() bool { return n.Reclaim != nil && len(n.Reclaim.Devi
 func (n *Node) keepsSome() bool { return n.Reclaim != nil && len(n.Reclaim.Devices) > 0 }
 
 // maxReclaimedDevices bounds those of one reclaim: some may have been replaced.
-const maxReclaimedDevices = 4 * MaxDevicesPerNode
+const maxReclaimedDevices = 4 * bounds.MaxDevicesPerNode
 
 // bothDevices are the devices that two holds take back together; none = all.
 func bothDevices(a, b []string) []string {
@@ -104,7 +105,7 @@ func (t *tables) taken(c *ReclaimNodes, names []string, nowMS int64) ([]string, 
 	if have < int(c.GPUs) {
 		model := ""
 		if c.Model != "" {
-			model = " of model " + clip(c.Model, MaxNameBytes)
+			model = " of model " + bounds.Clip(c.Model, bounds.MaxNameBytes)
 		}
 		return nil, nil, refuse(WrongState, "%d GPUs%s of %s can be taken back, and %d are asked for: ask for fewer, or name more nodes. What your own jobs have and what is reclaimed already does not count, nor does a GPU that is broken or whose node does not respond", have, model, spec.FormatHostList(names), c.GPUs)
 	}

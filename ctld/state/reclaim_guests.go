@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -16,7 +17,7 @@ func (t *tables) guestOf(job *Job, node string, kill, beyond bool, nowMS int64) 
 	alloc := job.Alloc(node)
 	guest := ReclaimedGuest{
 		Job: job.ID, Epoch: job.Epoch, Array: job.Array, HasTask: job.HasTask, Task: job.Task,
-		Name: clip(job.Name(), MaxNameBytes), User: job.Owner().User, Account: job.Spec.Account,
+		Name: bounds.Clip(job.Name(), bounds.MaxNameBytes), User: job.Owner().User, Account: job.Spec.Account,
 		CPUs: uint32(len(alloc.CPUs)), GPUs: uint32(len(alloc.Devices)), MemoryBytes: alloc.MemoryBytes,
 	}
 	guest.Fate, guest.Detail = t.fate(job, kill || beyond)
@@ -94,7 +95,7 @@ func (s *State) noteOver(job *Job, report *AllocReport) {
 		case guest.Fate == pb.GuestFate_GUEST_FATE_PARK:
 			guest.Fate = pb.GuestFate_GUEST_FATE_ENDING
 		}
-		guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+		guest.Detail = bounds.Clip(joinSentences(guest.Detail, detail), bounds.MaxTextBytes)
 		guest.measured(report.Freed)
 	})
 }
@@ -169,7 +170,7 @@ func (s *State) endGuest(job *Job, names []string, fate pb.GuestFate) {
 		Preempted: &Preempted{AtMS: s.timeMS, GraceS: s.graceS(job)},
 	}
 	_, what := s.fate(job, true)
-	end.Detail = clip(joinSentences(node.reclaimedText(), what), MaxTextBytes)
+	end.Detail = bounds.Clip(joinSentences(node.reclaimedText(), what), bounds.MaxTextBytes)
 	next := *job
 	if job.frozenToMove() {
 		next, end.Frozen = *s.leaving(job), true

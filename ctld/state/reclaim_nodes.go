@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -111,11 +112,11 @@ func (t *tables) checkReclaim(c *ReclaimNodes, names []string, nowMS int64) *Ref
 	case c.GPUs > MaxReclaimGPUs:
 		return refuse(Exhausted, "%d GPUs in one command are too many: at most %d, or name whole nodes", c.GPUs, MaxReclaimGPUs)
 	case c.GPUs == 0 && c.Model != "":
-		return refuse(Invalid, "a model is named and no number of GPUs: use --gpus=%s:1", clip(c.Model, MaxNameBytes))
-	case len(c.Model) > MaxNameBytes:
-		return refuse(Invalid, "the name of the model is longer than %d bytes", MaxNameBytes)
-	case len(c.User) > MaxNameBytes:
-		return refuse(Invalid, "the name of the user is longer than %d bytes", MaxNameBytes)
+		return refuse(Invalid, "a model is named and no number of GPUs: use --gpus=%s:1", bounds.Clip(c.Model, bounds.MaxNameBytes))
+	case len(c.Model) > bounds.MaxNameBytes:
+		return refuse(Invalid, "the name of the model is longer than %d bytes", bounds.MaxNameBytes)
+	case len(c.User) > bounds.MaxNameBytes:
+		return refuse(Invalid, "the name of the user is longer than %d bytes", bounds.MaxNameBytes)
 	case c.trigger() < pb.ReclaimTrigger_RECLAIM_TRIGGER_COMMAND || c.trigger() > pb.ReclaimTrigger_RECLAIM_TRIGGER_LOGIN || len(c.Detail) > maxHoldDetailBytes:
 		return refuse(Invalid, "a reclaim has one of the known triggers, and says at most %d bytes about it", maxHoldDetailBytes)
 	}
@@ -140,13 +141,13 @@ func (t *tables) checkOwned(names []string, coordinator string, privileged bool,
 	switch {
 	case len(names) == 0:
 		return refuse(Invalid, "no node is named")
-	case len(names) > MaxNodesPerCommand:
-		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), MaxNodesPerCommand)
+	case len(names) > bounds.MaxNodesPerCommand:
+		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), bounds.MaxNodesPerCommand)
 	}
 	foreign := map[string][]string{}
 	for _, name := range names {
 		if _, known := t.nodes.Get(name); !known {
-			return refuse(NotFound, "Node %s not found", clip(name, MaxNameBytes))
+			return refuse(NotFound, "Node %s not found", bounds.Clip(name, bounds.MaxNameBytes))
 		}
 		if !t.MayReclaim(coordinator, privileged, name) {
 			foreign[t.policy.OwnerOf(name)] = append(foreign[t.policy.OwnerOf(name)], name)
@@ -208,7 +209,7 @@ func (r *Reclaim) take(guest ReclaimedGuest) {
 
 // maxReclaimedGuests bounds the guests that are remembered of one reclaim: more
 // than a node has CPUs, and so more than it can have at once.
-const maxReclaimedGuests = 2 * MaxCPUsPerNode
+const maxReclaimedGuests = 2 * bounds.MaxCPUsPerNode
 
 // nodesNamed are names ascending, each once.
 func nodesNamed(names []string) []string {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -181,12 +182,12 @@ func (s *State) goneAway(job *Job, number uint32) *Job {
 	}
 	next.decided(&End{
 		State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: true, Frozen: true, Preempted: &Preempted{AtMS: s.timeMS},
-		Detail: clip(fmt.Sprintf("%s, and it was parked on node %s: resumes elsewhere from image %d", text, words.FormatHostList(next.Run.nodes()), number), MaxTextBytes),
+		Detail: bounds.Clip(fmt.Sprintf("%s, and it was parked on node %s: resumes elsewhere from image %d", text, words.FormatHostList(next.Run.nodes()), number), bounds.MaxTextBytes),
 	})
 	for i := range next.Run.Allocs {
 		s.changeGuest(next.ID, next.Epoch, next.Run.Allocs[i].Node, func(guest *ReclaimedGuest) {
 			guest.Fate = pb.GuestFate_GUEST_FATE_REQUEUE
-			guest.Detail = clip(joinSentences(guest.Detail, fmt.Sprintf("packed: it resumes elsewhere from image %d", number)), MaxTextBytes)
+			guest.Detail = bounds.Clip(joinSentences(guest.Detail, fmt.Sprintf("packed: it resumes elsewhere from image %d", number)), bounds.MaxTextBytes)
 		})
 	}
 	return next

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -19,9 +20,9 @@ func newReclaimWorld(t *testing.T, seed int64) *suspendWorld {
 		{Action: AddRecord, Record: AssociationRecord, User: "owner", Account: "lab"},
 		{Action: ModifyRecord, Record: UserRecord, User: "owner", DefaultAccount: ptr("lab")},
 	}})
-	policy := *w.state.policy
-	policy.Owners = []NodeOwner{{Account: "lab", Nodes: "n[0-1]"}}
-	w.apply(ApplyPolicy{Policy: policy})
+	site := *w.state.policy
+	site.Owners = []policy.NodeOwner{{Account: "lab", Nodes: "n[0-1]"}}
+	w.apply(ApplyPolicy{Policy: site})
 	return w
 }
 

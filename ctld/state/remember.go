@@ -1,5 +1,7 @@
 package state
 
+import "github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+
 // remembered is what a request did, for a client that asks again.
 type remembered struct {
 	id     RequestID
@@ -72,7 +74,7 @@ func (s *State) Remembered(id RequestID, kind Kind) (Result, bool) {
 // may as well be judged again. An answer for very many jobs is not kept either:
 // a retried cancel, hold or requeue finds it done already.
 func (s *State) remember(id RequestID, result *Result) {
-	if id == (RequestID{}) || result.Refused != nil || len(result.Jobs) > MaxTargets {
+	if id == (RequestID{}) || result.Refused != nil || len(result.Jobs) > bounds.MaxTargets {
 		return
 	}
 	request := remembered{id: id, kind: result.Kind, index: s.index, timeMS: s.timeMS, jobID: result.JobID}
@@ -93,8 +95,8 @@ func (s *State) storeRequest(request remembered) {
 func (s *State) forgetRequests() {
 	for len(s.remembered) > 0 {
 		oldest := &s.remembered[0]
-		fits := len(s.remembered) < MaxRemembered && s.requests.results <= MaxRememberedResults
-		if fits && (oldest.timeMS > s.timeMS-RememberMS || s.keepsRequests()) {
+		fits := len(s.remembered) < bounds.MaxRemembered && s.requests.results <= bounds.MaxRememberedResults
+		if fits && (oldest.timeMS > s.timeMS-bounds.RememberMS || s.keepsRequests()) {
 			return
 		}
 		delete(s.requests.positions, oldest.id)
@@ -105,4 +107,4 @@ func (s *State) forgetRequests() {
 }
 
 // keepsRequests reports whether so few are left that none is too old.
-func (s *State) keepsRequests() bool { return len(s.remembered) <= KeptRemembered }
+func (s *State) keepsRequests() bool { return len(s.remembered) <= bounds.KeptRemembered }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -105,24 +106,24 @@ func (t *tables) mayReserved(r *Reservation, user string, association uint32) bo
 // check says what is wrong with a reservation by itself, and what to type instead.
 func (r *Reservation) check(nowMS int64) *Refusal {
 	switch {
-	case !validName(r.Name):
-		return refuse(Invalid, "reservation name %s: use letters, digits, '-', '_' and '.'", quoted(r.Name))
+	case !bounds.ValidName(r.Name):
+		return refuse(Invalid, "reservation name %s: use letters, digits, '-', '_' and '.'", bounds.Quoted(r.Name))
 	case r.StartMS <= 0 || r.EndMS <= r.StartMS:
 		return refuse(Invalid, "Invalid time specified: a reservation ends after its start; give Duration=1:00:00, or an EndTime after the StartTime")
 	case r.EndMS > nowMS+maxReservationAheadMS:
 		return refuse(Invalid, "Invalid time specified: a reservation ends within ten years; one that comes again and again has Flags=DAILY or WEEKLY")
 	case len(r.Nodes) == 0:
 		return refuse(Invalid, "it has no nodes: give Nodes=LIST, Nodes=ALL, NodeCnt=N or TRES=gres/gpu=N")
-	case len(r.Nodes) > MaxNodesPerCommand:
-		return refuse(Exhausted, "%d nodes are too many: at most %d", len(r.Nodes), MaxNodesPerCommand)
+	case len(r.Nodes) > bounds.MaxNodesPerCommand:
+		return refuse(Exhausted, "%d nodes are too many: at most %d", len(r.Nodes), bounds.MaxNodesPerCommand)
 	case len(r.Users)+len(r.Accounts) == 0:
 		return refuse(Invalid, "nobody could use it: give Users=NAME,… or Accounts=NAME,…")
 	case len(r.Users)+len(r.Accounts) > maxReservationNames:
 		return refuse(Exhausted, "%d users and accounts are too many: at most %d", len(r.Users)+len(r.Accounts), maxReservationNames)
 	case r.stepMS() > 0 && r.EndMS-r.StartMS > r.stepMS():
 		return refuse(Invalid, "Invalid time specified: it would begin again before it ends: give a shorter Duration, or other Flags")
-	case len(r.By) > MaxNameBytes || len(r.Partition) > MaxNameBytes:
-		return refuse(Invalid, "a name is longer than %d bytes", MaxNameBytes)
+	case len(r.By) > bounds.MaxNameBytes || len(r.Partition) > bounds.MaxNameBytes:
+		return refuse(Invalid, "a name is longer than %d bytes", bounds.MaxNameBytes)
 	}
 	for _, flag := range r.Flags {
 		if _, known := pb.ReservationFlag_name[int32(flag)]; !known || flag == 0 {
@@ -133,8 +134,8 @@ func (r *Reservation) check(nowMS int64) *Refusal {
 		return refuse(Invalid, "repetition %d of a reservation is not known: use a gcontrol of the controllers' version", r.Repeat)
 	}
 	for _, name := range slices.Concat(r.Users, r.Accounts) {
-		if name == "" || len(name) > MaxNameBytes || !validText(name) {
-			return refuse(Invalid, "%s is not a user or an account", quoted(name))
+		if name == "" || len(name) > bounds.MaxNameBytes || !bounds.ValidText(name) {
+			return refuse(Invalid, "%s is not a user or an account", bounds.Quoted(name))
 		}
 	}
 	return nil

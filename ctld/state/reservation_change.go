@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -20,7 +21,7 @@ func (c CreateReservation) apply(s *State, result *Result) {
 	if r.Name == "" {
 		r.Name = s.freeName(&r)
 	}
-	r.By, r.AtMS = clip(c.User, MaxNameBytes), s.timeMS
+	r.By, r.AtMS = bounds.Clip(c.User, bounds.MaxNameBytes), s.timeMS
 	if _, taken := s.reservations.Get(r.Name); taken {
 		result.Refused = refuse(WrongState, "Reservation name %s is already in use: give another ReservationName, or change it with gcontrol update ReservationName=%s", r.Name, r.Name)
 		return
@@ -66,12 +67,12 @@ func (c UpdateReservation) apply(s *State, result *Result) {
 	for _, field := range c.Fields {
 		set, known := reservationFields[field]
 		if !known {
-			result.Refused = refuse(Invalid, "a reservation has no %s: use a gcontrol of the controllers' version", quoted(field))
+			result.Refused = refuse(Invalid, "a reservation has no %s: use a gcontrol of the controllers' version", bounds.Quoted(field))
 			return
 		}
 		set(&next, &c.Reservation)
 	}
-	next.By, next.AtMS = clip(c.User, MaxNameBytes), s.timeMS
+	next.By, next.AtMS = bounds.Clip(c.User, bounds.MaxNameBytes), s.timeMS
 	if result.Refused = s.checkReserved(&next, old); result.Refused != nil {
 		return
 	}
@@ -185,7 +186,7 @@ func (s *State) checkReserved(r, old *Reservation) *Refusal {
 	}
 	for _, name := range r.Accounts {
 		if !s.hasAccount(name) {
-			return refuse(Invalid, "account %s does not exist: gacctmgr show account tells which do", quoted(name))
+			return refuse(Invalid, "account %s does not exist: gacctmgr show account tells which do", bounds.Quoted(name))
 		}
 	}
 	for _, name := range r.Nodes {

@@ -86,7 +86,7 @@ func (t *tables) hasOpenNode(own *Reservation, job *Job, nowMS int64) bool {
 // none is as long as the job.
 func (v *View) schedReservation(job *Job, nowMS int64) sched.ReasonCode {
 	code, _ := v.reservationWait(job, nowMS)
-	if code == sched.ReasonReservation && v.policy.Scheduler.backfills() && v.reservedNext(job, nowMS) != nil {
+	if code == sched.ReasonReservation && v.policy.Scheduler.Backfills() && v.reservedNext(job, nowMS) != nil {
 		return sched.ReasonNone
 	}
 	return code

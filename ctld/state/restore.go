@@ -11,6 +11,8 @@ import (
 	"io"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // Restore reads what Persist wrote. It refuses anything damaged, cut short or
@@ -130,11 +132,11 @@ func (s *State) restoreHeader(header *headerRecord) error {
 	return nil
 }
 
-func (s *State) restorePolicy(policy *Policy) error {
+func (s *State) restorePolicy(site *policy.Policy) error {
 	if s.policy != nil {
 		return errors.New("a second policy")
 	}
-	normal, err := NormalizePolicy(policy)
+	normal, err := policy.Normalize(site)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -100,8 +101,8 @@ func (s *State) jumpNumbers(r *Restored) error {
 	next += jobJump + min(age*jobsASecond, maxAgeJump)
 	floor += epochJump + min(age, maxEpochAge)
 	switch {
-	case next > MaxJobID:
-		return fmt.Errorf("%w: the next job would be %d, the last is %d", ErrNoNumbers, next, uint32(MaxJobID))
+	case next > bounds.MaxJobID:
+		return fmt.Errorf("%w: the next job would be %d, the last is %d", ErrNoNumbers, next, uint32(bounds.MaxJobID))
 	case floor > lastEpochFloor:
 		return fmt.Errorf("%w: epochs have reached %d", ErrNoNumbers, floor)
 	}
@@ -128,7 +129,7 @@ func (s *State) await(old *Node) {
 
 // awaitFormer awaits a node that only the former state knew.
 func (s *State) awaitFormer(name string) {
-	if _, known := s.nodes.Get(name); !known && s.nodes.Len() < MaxNodesPerCommand {
+	if _, known := s.nodes.Get(name); !known && s.nodes.Len() < bounds.MaxNodesPerCommand {
 		s.await(&Node{Name: name})
 	} else if known {
 		node, _ := s.nodes.Get(name)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -35,7 +36,7 @@ func TestRestoredTwice(t *testing.T) {
 // TestRestoredOutOfNumbers: a state without room to jump is refused.
 func TestRestoredOutOfNumbers(t *testing.T) {
 	s := New()
-	s.nextJob = MaxJobID - 5
+	s.nextJob = bounds.MaxJobID - 5
 	if err := s.Recover(Restored{}); !errors.Is(err, ErrNoNumbers) {
 		t.Fatalf("job numbers: %v", err)
 	}

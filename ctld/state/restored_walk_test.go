@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -144,7 +145,7 @@ func (w *world) submit() {
 		c.Spec.GPUs = []GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}
 	}
 	if w.chance(20) {
-		c.Spec.ArrayTasks = []TaskRange{{First: 0, Last: uint32(w.Intn(4)), Step: 1}}
+		c.Spec.ArrayTasks = []ranges.Range{{First: 0, Last: uint32(w.Intn(4)), Step: 1}}
 	}
 	w.apply(c)
 }

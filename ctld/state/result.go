@@ -1,5 +1,7 @@
 package state
 
+import "github.com/gleaner-hpc/gleaner/ctld/state/ranges"
+
 // Result is what applying a command did. It is the same on every peer.
 type Result struct {
 	Kind   Kind
@@ -42,14 +44,14 @@ type Result struct {
 
 // JobResult is what a command did to one job record.
 type JobResult struct {
-	Job     uint32      `cbor:"1,keyasint"`           // own number; the number asked for when there is none
-	Array   uint32      `cbor:"2,keyasint,omitempty"` // 0 = no array
-	HasTask bool        `cbor:"3,keyasint,omitempty"`
-	Task    uint32      `cbor:"4,keyasint,omitempty"`
-	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // when the record holds several
-	Code    Code        `cbor:"6,keyasint,omitempty"`
-	Message string      `cbor:"7,keyasint,omitempty"` // Slurm's sentence; "" = done
-	Image   uint32      `cbor:"8,keyasint,omitempty"` // of SaveJobs: the number of the image asked for
+	Job     uint32         `cbor:"1,keyasint"`           // own number; the number asked for when there is none
+	Array   uint32         `cbor:"2,keyasint,omitempty"` // 0 = no array
+	HasTask bool           `cbor:"3,keyasint,omitempty"`
+	Task    uint32         `cbor:"4,keyasint,omitempty"`
+	Tasks   []ranges.Range `cbor:"5,keyasint,omitempty"` // when the record holds several
+	Code    Code           `cbor:"6,keyasint,omitempty"`
+	Message string         `cbor:"7,keyasint,omitempty"` // Slurm's sentence; "" = done
+	Image   uint32         `cbor:"8,keyasint,omitempty"` // of SaveJobs: the number of the image asked for
 }
 
 // StartResult is the outcome of one start of a plan.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -225,7 +226,7 @@ const maxKeptGPUMS = 1 << 60
 func (j *Job) startingOver(why string) *Job {
 	next := *j
 	next.Saved = j.Saved.over()
-	next.Detail = clip("starts over, though it had been saved: "+why, MaxTextBytes)
+	next.Detail = bounds.Clip("starts over, though it had been saved: "+why, bounds.MaxTextBytes)
 	return &next
 }
 

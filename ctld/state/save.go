@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -42,7 +44,7 @@ func (c SaveJobs) apply(s *State, result *Result) {
 	}
 	for i, name := range c.To {
 		if _, known := s.nodes.Get(name); !known || c.Purpose != SaveMove || i > 0 && c.To[i-1] >= name {
-			result.Refused = refuse(NotFound, "Node %s not found", clip(name, MaxNameBytes))
+			result.Refused = refuse(NotFound, "Node %s not found", bounds.Clip(name, bounds.MaxNameBytes))
 			return
 		}
 	}
@@ -270,8 +272,8 @@ func (t *tables) cannotTakeAlloc(job *Job, node *Node, image *Image, alloc *Imag
 		return "is reclaimed by its owner"
 	case t.unwelcome(job, node) != "":
 		return t.unwelcome(job, node)
-	case image.Between != nil && node.crossed(image.Between.prefixes()) != "":
-		return node.crossed(image.Between.prefixes())
+	case image.Between != nil && node.crossed(image.Between.Prefixes()) != "":
+		return node.crossed(image.Between.Prefixes())
 	case t.keptReserved(job, node.Name) != "":
 		return t.keptReserved(job, node.Name)
 	case !t.inPartitions(job, node.Name):
@@ -308,7 +310,7 @@ func (j *Job) takesWholeNodes(t *tables) bool {
 		return true
 	}
 	for _, name := range j.Spec.Partitions {
-		if partition, known := t.policy.Partition(name); known && partition.Exclusive == ExclusiveNode {
+		if partition, known := t.policy.Partition(name); known && partition.Exclusive == policy.ExclusiveNode {
 			return true
 		}
 	}
@@ -320,7 +322,7 @@ func (j *Job) takesWholeNodes(t *tables) bool {
 func (t *tables) networkAllowed(job *Job) bool {
 	return slices.ContainsFunc(job.Spec.Partitions, func(name string) bool {
 		partition, known := t.policy.Partition(name)
-		return known && t.policy.allowsNetwork(partition, job)
+		return known && allowsNetwork(t.policy, partition, job)
 	})
 }
 

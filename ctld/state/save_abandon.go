@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -23,8 +24,8 @@ type SaveRef struct {
 
 func (AbandonSaves) kind() Kind { return KindAbandonSaves }
 func (c AbandonSaves) apply(s *State, result *Result) {
-	if len(c.Saves) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d saves in one entry are too many: at most %d", len(c.Saves), MaxTargets)
+	if len(c.Saves) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d saves in one entry are too many: at most %d", len(c.Saves), bounds.MaxTargets)
 		return
 	}
 	for _, ref := range c.Saves {
@@ -44,7 +45,7 @@ func (v *View) LateSaves(nowMS int64) []SaveRef {
 	var late []SaveRef
 	for job := range v.LiveJobs() {
 		saving := job.Saving()
-		if saving == nil || len(late) == MaxTargets {
+		if saving == nil || len(late) == bounds.MaxTargets {
 			continue
 		}
 		ref := SaveRef{Job: job.ID, Epoch: job.Epoch, Number: saving.Number}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -81,7 +82,7 @@ type Image struct {
 	// Locks: its processes held locks on files.
 	Locks bool `cbor:"23,keyasint,omitempty"`
 	// Between is as in Run: the processes have these addresses.
-	Between *GangRange `cbor:"720,keyasint,omitempty"`
+	Between *policy.GangRange `cbor:"720,keyasint,omitempty"`
 }
 
 // ImageAlloc is what was saved on one node. Without a digest it is not

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -12,7 +13,7 @@ import (
 type SetLending struct {
 	Names []string `cbor:"1,keyasint"`
 	// Lending has the values, see LendingFromMessage, and Settings names the fields of the
-	// message that count.
+	// Message that count.
 	Lending  Lending  `cbor:"2,keyasint"`
 	Settings []string `cbor:"3,keyasint,omitempty"`
 	Reset    bool     `cbor:"4,keyasint,omitempty"` // first all terms are the default ones
@@ -77,7 +78,7 @@ func (t *tables) lendingAfter(c *SetLending, names []string, nowMS int64) ([]*Le
 		for _, setting := range c.Settings {
 			set, known := lendingSettings[setting]
 			if !known {
-				return nil, refuse(Invalid, "there is no setting %s: use a glend of the controllers' version", quoted(setting))
+				return nil, refuse(Invalid, "there is no setting %s: use a glend of the controllers' version", bounds.Quoted(setting))
 			}
 			set(&terms, &c.Lending)
 		}
@@ -98,7 +99,7 @@ func (l Lending) stored(owner, user string, nowMS int64) *Lending {
 	if reflect.DeepEqual(l, defaultLending()) {
 		return nil
 	}
-	l.Owner, l.By, l.AtMS = owner, clip(user, MaxNameBytes), nowMS
+	l.Owner, l.By, l.AtMS = owner, bounds.Clip(user, bounds.MaxNameBytes), nowMS
 	return &l
 }
 

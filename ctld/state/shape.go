@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -30,13 +31,13 @@ type Shape struct {
 func (s *Shape) Digest() Digest { return s.digest }
 
 // Scheduled is the shape in a snapshot that was made under this policy.
-func (p *Policy) Scheduled(shape *Shape) sched.Shape {
+func SchedShape(p *policy.Policy, shape *Shape) sched.Shape {
 	out := sched.Shape{
 		TimeLimitS: shape.TimeLimitS, TimeMinS: shape.TimeMinS, Root: shape.Root, Request: shape.Request, SwitchesWaitS: shape.SwitchesWaitS,
 		PrivateNetwork: shape.PrivateNetwork,
 	}
 	for _, name := range shape.Partitions {
-		if at, found := p.find(name); found {
+		if at, found := p.IndexOf(name); found {
 			out.Partitions = append(out.Partitions, at)
 		}
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -45,14 +46,14 @@ func TestGPUsOfAJobSpread(t *testing.T) {
 func TestReasonOfRootsJob(t *testing.T) {
 	s := New()
 	applyCommand(t, s, gpuNode("n1", 0), RequestID{}, 1)
-	policy := *DefaultPolicy()
-	policy.Partitions = []Partition{policy.Partitions[0]}
-	policy.Partitions[0].AllowRootJobs = true
-	applyCommand(t, s, ApplyPolicy{Policy: policy}, RequestID{}, 1)
+	site := *policy.Default()
+	site.Partitions = []policy.Partition{site.Partitions[0]}
+	site.Partitions[0].AllowRootJobs = true
+	applyCommand(t, s, ApplyPolicy{Policy: site}, RequestID{}, 1)
 	id := submitJob(t, s, &pb.JobSpec{Script: []byte("#!/bin/sh\n"), MemoryPerCpuBytes: 1}, &pb.Identity{Uid: 0})
-	policy.Partitions = []Partition{policy.Partitions[0]}
-	policy.Partitions[0].AllowRootJobs = false
-	applyCommand(t, s, ApplyPolicy{Policy: policy}, RequestID{}, 1)
+	site.Partitions = []policy.Partition{site.Partitions[0]}
+	site.Partitions[0].AllowRootJobs = false
+	applyCommand(t, s, ApplyPolicy{Policy: site}, RequestID{}, 1)
 	plan, _ := sched.Schedule(s.View().SchedSnapshot(1), sched.Memo{})
 	if len(plan.Reasons) != 1 || uint32(plan.Reasons[0].Job) != id || plan.Reasons[0].Code != sched.ReasonAccountNotAllowed {
 		t.Fatalf("plan: %+v", plan)
@@ -73,7 +74,7 @@ func TestShapeOfIsThatOfTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, err := s.policy.ShapeOf(&command)
+		before, err := ShapeOf(s.policy, &command)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestShapeOfIsThatOfTheJob(t *testing.T) {
 			t.Errorf("%v: judged as %+v, stored as %+v", spec, before, job.Spec.shape)
 		}
 	}
-	if _, err := s.policy.ShapeOf(&SubmitJob{Spec: Spec{Partitions: []string{"nope"}}, Owner: Owner{UID: 7}}); err == nil {
+	if _, err := ShapeOf(s.policy, &SubmitJob{Spec: Spec{Partitions: []string{"nope"}}, Owner: Owner{UID: 7}}); err == nil {
 		t.Error("an unknown partition has a shape")
 	}
 }

@@ -3,6 +3,8 @@ package state
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // This file says who may share a job's nodes: everybody, jobs of its own user,
@@ -13,12 +15,12 @@ func (j *Job) alone() bool {
 	if j.stages() {
 		return false
 	}
-	return j.Spec.Exclusive || j.Run != nil && j.Run.Sharing == ExclusiveNode
+	return j.Spec.Exclusive || j.Run != nil && j.Run.Sharing == policy.ExclusiveNode
 }
 
 // userOnly reports whether the job shares its nodes with no other user's jobs.
 func (j *Job) userOnly() bool {
-	return j.Spec.ExclusiveUser || j.Run != nil && j.Run.Sharing == ExclusiveUser
+	return j.Spec.ExclusiveUser || j.Run != nil && j.Run.Sharing == policy.ExclusiveUser
 }
 
 // heldUser counts the jobs of one user on a node.
@@ -59,8 +61,8 @@ func (u *nodeUse) addUser(job *Job, change int) {
 
 // checkSharing says why a job in this partition must not share a node with the
 // jobs that are there.
-func checkSharing(job *Job, partition *Partition, node *Node) error {
-	return checkJoining(job, node, job.Spec.Exclusive || partition.Exclusive == ExclusiveNode, job.Spec.ExclusiveUser || partition.Exclusive == ExclusiveUser)
+func checkSharing(job *Job, partition *policy.Partition, node *Node) error {
+	return checkJoining(job, node, job.Spec.Exclusive || partition.Exclusive == policy.ExclusiveNode, job.Spec.ExclusiveUser || partition.Exclusive == policy.ExclusiveUser)
 }
 
 // checkJoining is checkSharing of a job that shares its nodes with nobody if

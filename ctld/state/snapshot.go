@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -157,13 +158,13 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 			MaxTimeS:     p.MaxTimeS,
 			PriorityTier: p.PriorityTier,
 			RootAllowed:  p.AllowRootJobs,
-			PrivateOnly:  v.policy.NetworkOf(p) == NetworkPrivateOnly,
+			PrivateOnly:  v.policy.NetworkOf(p) == policy.NetworkPrivateOnly,
 			QOS:          int(index.qosNamed(p.QOS)),
 
-			Exclusive:     p.Exclusive == ExclusiveNode,
-			ExclusiveUser: p.Exclusive == ExclusiveUser,
+			Exclusive:     p.Exclusive == policy.ExclusiveNode,
+			ExclusiveUser: p.Exclusive == policy.ExclusiveUser,
 		}
-		p.schedShares(&partition, snapshot)
+		p.FillSched(&partition, snapshot)
 		for at := range snapshot.Nodes {
 			if p.Has(snapshot.Nodes[at].Name) {
 				partition.Nodes = append(partition.Nodes, place.NodeIndex(at))

@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -46,7 +47,7 @@ func (v *View) schedAccounts(snapshot *sched.Snapshot, models []string) *account
 		return index
 	}
 	snapshot.Associations = make([]sched.Association, 0, v.associations.Len())
-	v.schedTree(snapshot, index, RootAccount, -1)
+	v.schedTree(snapshot, index, policy.RootAccount, -1)
 	return index
 }
 
@@ -173,9 +174,9 @@ func (t *tables) tresNames(models []string) []string {
 		seen[sched.TRESGPU+":"+model] = true
 	}
 	for _, license := range t.policy.Licenses {
-		seen[licensePrefix+license.Name] = true
+		seen[policy.LicensePrefix+license.Name] = true
 	}
-	t.policy.eachTRES(func(name string) { seen[name] = true })
+	t.policy.EachTRES(func(name string) { seen[name] = true })
 	t.eachLimitedTRES(func(name string) { seen[name] = true })
 	names := make([]string, 0, len(seen))
 	for name := range seen {
@@ -183,18 +184,6 @@ func (t *tables) tresNames(models []string) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// eachTRES names the TRES in the policy's weights.
-func (p *Policy) eachTRES(use func(string)) {
-	for _, weight := range p.Priority.WeightTRES {
-		use(weight.Name)
-	}
-	for i := range p.Partitions {
-		for _, weight := range p.Partitions[i].BillingWeights {
-			use(weight.Name)
-		}
-	}
 }
 
 // eachLimitedTRES names the TRES in limits.

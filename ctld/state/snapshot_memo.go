@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -124,7 +125,7 @@ func spared[V any](memory []V, count int) []V {
 
 // waitingContext is what goes into each waiting job besides its record.
 type waitingContext struct {
-	policy       *Policy
+	policy       *policy.Policy
 	associations map[uint32]int32
 	qos          map[string]int32
 	saveRate     uint64
@@ -146,7 +147,7 @@ func (j *Job) fromRecordAlone(nowMS int64) bool {
 		len(j.Spec.Licenses) == 0 && len(j.Spec.Reservations) == 0 && (j.Held != sched.NotHeld || j.EligibleMS <= nowMS)
 }
 
-// find is where the job of a record is, from a place on that only goes forward; -1 = it
+// IndexOf is where the job of a record is, from a place on that only goes forward; -1 = it
 // has to be made. Mostly it is the next: then nothing else is looked at, since that takes
 // longer.
 func (m *waitingMemo) find(from *int, id uint32, record *Job) int {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -48,12 +50,12 @@ func (v *View) ownerOf(association int32, snapshot *sched.Snapshot, index *sched
 // ownersAbove are those of an account and the accounts above it that own nodes.
 func (v *View) ownersAbove(account string, owners *ownerIndex) []string {
 	var above []string
-	for range MaxAccountDepth + 1 {
+	for range bounds.MaxAccountDepth + 1 {
 		if len(owners.nodes[account]) > 0 {
 			above = append(above, account)
 		}
 		record, known := v.Account(account)
-		if !known || account == RootAccount {
+		if !known || account == policy.RootAccount {
 			break
 		}
 		account = record.Parent

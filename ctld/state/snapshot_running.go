@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -18,7 +19,7 @@ type runningMemo struct {
 // runningContext is what goes into what a running job holds besides its record and the
 // inventories of its nodes.
 type runningContext struct {
-	policy       *Policy
+	policy       *policy.Policy
 	associations map[uint32]int32
 	qos          map[string]int32
 	tres         []string

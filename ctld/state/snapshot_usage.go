@@ -9,7 +9,7 @@ import (
 // time. The usage for fair share counts what runs; that for limits over time
 // does not, because the pass counts it by itself.
 func (v *View) schedUsage(snapshot *sched.Snapshot, index *schedIndex) {
-	halfLife := v.policy.Priority.halfLifeS()
+	halfLife := v.policy.Priority.HalfLifeS()
 	limited := limitsTime(snapshot)
 	for association := range values(v.associations) {
 		at := index.association(association.ID)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -180,7 +181,7 @@ func (w *waitingPass) make(job *Job) {
 
 // shapesMemo is the shapes of a snapshot's waiting jobs, as they asked for them.
 type shapesMemo struct {
-	policy    *Policy
+	policy    *policy.Policy
 	bySlot    []*Shape
 	scheduled []sched.Shape
 	position  []int // by slot
@@ -198,7 +199,7 @@ func (v *View) schedShapes(snapshot *sched.Snapshot, bySlot []*Shape, before sha
 	now = shapesMemo{policy: v.policy, bySlot: bySlot, position: make([]int, v.shapeSlots), scheduled: make([]sched.Shape, 0, len(shapes))}
 	for i, shape := range shapes {
 		now.position[shape.slot] = i
-		now.scheduled = append(now.scheduled, v.policy.Scheduled(shape))
+		now.scheduled = append(now.scheduled, SchedShape(v.policy, shape))
 	}
 	snapshot.Shapes = slices.Clip(now.scheduled)
 	return now, false

@@ -3,6 +3,8 @@ package state
 import (
 	"crypto/sha256"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -70,26 +72,26 @@ type Spec struct {
 	Exclusive     bool         `cbor:"42,keyasint,omitempty"`
 	TimeMinS      uint32       `cbor:"43,keyasint,omitempty"` // the least limit with which it may start; 0 = TimeLimitS
 
-	Requeue    bool        `cbor:"50,keyasint,omitempty"` // may be requeued after a node failure
-	Nice       int32       `cbor:"51,keyasint,omitempty"`
-	ArrayTasks []TaskRange `cbor:"52,keyasint,omitempty"` // of the whole array; empty = a plain job
-	MaxRunning uint32      `cbor:"53,keyasint,omitempty"` // the array's throttle; 0 = none
-	Network    pb.Network  `cbor:"60,keyasint,omitempty"`
-	Hold       bool        `cbor:"61,keyasint,omitempty"` // it was submitted held
+	Requeue    bool           `cbor:"50,keyasint,omitempty"` // may be requeued after a node failure
+	Nice       int32          `cbor:"51,keyasint,omitempty"`
+	ArrayTasks []ranges.Range `cbor:"52,keyasint,omitempty"` // of the whole array; empty = a plain job
+	MaxRunning uint32         `cbor:"53,keyasint,omitempty"` // the array's throttle; 0 = none
+	Network    pb.Network     `cbor:"60,keyasint,omitempty"`
+	Hold       bool           `cbor:"61,keyasint,omitempty"` // it was submitted held
 
-	CPUsPerGPU              uint32    `cbor:"80,keyasint,omitempty"`
-	MemoryPerGPU            uint64    `cbor:"81,keyasint,omitempty"` // bytes
-	TasksPerGPU             uint32    `cbor:"82,keyasint,omitempty"`
-	Switches                uint32    `cbor:"83,keyasint,omitempty"` // at most so many leaf switches; 0 = any
-	SwitchesWaitS           uint32    `cbor:"84,keyasint,omitempty"` // 0 = forever
-	ExclusiveUser           bool      `cbor:"85,keyasint,omitempty"` // nodes shared with nobody else's jobs
-	Licenses                []License `cbor:"86,keyasint,omitempty"` // ascending by name
-	KillOnInvalidDependency bool      `cbor:"87,keyasint,omitempty"`
-	AllMemory               bool      `cbor:"88,keyasint,omitempty"` // of its nodes (--mem=0)
-	Contiguous              bool      `cbor:"89,keyasint,omitempty"`
-	SpreadJob               bool      `cbor:"90,keyasint,omitempty"`
-	UseMinNodes             bool      `cbor:"91,keyasint,omitempty"`
-	TmpPerNode              uint64    `cbor:"92,keyasint,omitempty"` // bytes of the node's disk (--tmp); 0 = what the node gives by CPUs
+	CPUsPerGPU              uint32           `cbor:"80,keyasint,omitempty"`
+	MemoryPerGPU            uint64           `cbor:"81,keyasint,omitempty"` // bytes
+	TasksPerGPU             uint32           `cbor:"82,keyasint,omitempty"`
+	Switches                uint32           `cbor:"83,keyasint,omitempty"` // at most so many leaf switches; 0 = any
+	SwitchesWaitS           uint32           `cbor:"84,keyasint,omitempty"` // 0 = forever
+	ExclusiveUser           bool             `cbor:"85,keyasint,omitempty"` // nodes shared with nobody else's jobs
+	Licenses                []policy.License `cbor:"86,keyasint,omitempty"` // ascending by name
+	KillOnInvalidDependency bool             `cbor:"87,keyasint,omitempty"`
+	AllMemory               bool             `cbor:"88,keyasint,omitempty"` // of its nodes (--mem=0)
+	Contiguous              bool             `cbor:"89,keyasint,omitempty"`
+	SpreadJob               bool             `cbor:"90,keyasint,omitempty"`
+	UseMinNodes             bool             `cbor:"91,keyasint,omitempty"`
+	TmpPerNode              uint64           `cbor:"92,keyasint,omitempty"` // bytes of the node's disk (--tmp); 0 = what the node gives by CPUs
 
 	Signal     string     `cbor:"100,keyasint,omitempty"` // as spec.EndSignal writes it; "" = none
 	Checkpoint Checkpoint `cbor:"101,keyasint,omitzero"`
@@ -117,18 +119,4 @@ type GPURequest struct {
 	Count  uint32      `cbor:"2,keyasint,omitempty"`
 	Model  string      `cbor:"3,keyasint,omitempty"` // "" = any one model
 	Shares uint32      `cbor:"4,keyasint,omitempty"` // reserved
-}
-
-// License is a number of one license.
-type License struct {
-	Name  string `cbor:"1,keyasint"`
-	Count uint32 `cbor:"2,keyasint"`
-}
-
-// TaskRange is First, First+Step, … up to and including Last.
-type TaskRange struct {
-	_     struct{} `cbor:",toarray"`
-	First uint32
-	Last  uint32
-	Step  uint32 // at least 1
 }

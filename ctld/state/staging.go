@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -151,7 +152,7 @@ func (s *State) afterStageOut(job *Job) (next *Job, again bool) {
 		return job.stagingFailed("stage-out", staged.Failed, staged.End), false
 	}
 	end := *staged.End
-	end.Detail = clip(joinSentences(end.Detail, "stage-out failed: "+staged.Failed), MaxTextBytes)
+	end.Detail = bounds.Clip(joinSentences(end.Detail, "stage-out failed: "+staged.Failed), bounds.MaxTextBytes)
 	return job.over(&end), false
 }
 
@@ -169,7 +170,7 @@ func (j *Job) stagingFailed(what, why string, end *End) *Job {
 	failed := *end
 	failed.State, failed.Reason = pb.JobState_JOB_STATE_FAILED, ReasonBurstBufferOperation
 	failed.ExitCode, failed.ExitSignal = 0, 0 // it is that of no script of the user's
-	failed.Detail = clip(what+" failed: "+why, MaxTextBytes)
+	failed.Detail = bounds.Clip(what+" failed: "+why, bounds.MaxTextBytes)
 	return j.over(&failed)
 }
 

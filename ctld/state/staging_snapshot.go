@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
@@ -92,7 +93,7 @@ type stagingNode struct {
 
 // candidates are the nodes of a partition to which files may come of a job that asks for
 // this, those first that come free first.
-func (a *staging) candidates(partition *Partition, request *place.Request) []stagingNode {
+func (a *staging) candidates(partition *policy.Partition, request *place.Request) []stagingNode {
 	var nodes []stagingNode
 	for node := range a.view.Nodes() {
 		if !partition.Has(node.Name) || !node.Available() || a.isFull(request, node) {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // State is the replicated state machine. Make one with New or Restore.
@@ -26,10 +29,10 @@ type State struct {
 }
 
 // New is the state of a cluster before its first command: no jobs, no nodes,
-// DefaultPolicy.
+// policy.Default.
 func New() *State {
 	s := empty()
-	s.setPolicy(DefaultPolicy())
+	s.setPolicy(policy.Default())
 	return s
 }
 
@@ -83,7 +86,7 @@ func (s *State) View() *View {
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
 func (s *State) Check() error {
-	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns(), s.outbox.check("history", s.index, MaxHistoryBytes), s.checkMail())
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns(), s.outbox.check("history", s.index, bounds.MaxHistoryBytes), s.checkMail())
 }
 
 // changes collects what one command touched.

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -19,11 +20,11 @@ func stepsFromMessage(message *pb.NodeSteps) []byte {
 		return nil
 	}
 	kept := &pb.NodeSteps{Omitted: message.GetOmitted(), Steps: message.GetSteps()}
-	if more := len(kept.Steps) - MaxSteps; more > 0 {
+	if more := len(kept.Steps) - bounds.MaxSteps; more > 0 {
 		kept.Steps, kept.Omitted = kept.Steps[more:], kept.Omitted+uint32(more)
 	}
 	for _, part := range kept.Steps {
-		part.Name = clip(strings.ToValidUTF8(part.GetName(), "?"), MaxNameBytes)
+		part.Name = bounds.Clip(strings.ToValidUTF8(part.GetName(), "?"), bounds.MaxNameBytes)
 	}
 	return mustMarshal(kept)
 }
@@ -43,7 +44,7 @@ func (j *Job) keepSteps(alloc *Alloc, told []byte) {
 	for i := range j.Run.Allocs {
 		bytes += len(j.Run.Allocs[i].Steps)
 	}
-	if bytes > MaxStepsBytes {
+	if bytes > bounds.MaxStepsBytes {
 		var message pb.NodeSteps
 		if proto.Unmarshal(told, &message) != nil {
 			return

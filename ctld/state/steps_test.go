@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -12,8 +13,8 @@ import (
 // steps that are not kept are counted.
 func TestStepsOfARunAreBounded(t *testing.T) {
 	many := &pb.NodeSteps{}
-	for i := range uint32(3 * MaxSteps) {
-		many.Steps = append(many.Steps, &pb.StepPart{Step: i, Name: "\xff" + string(make([]byte, 2*MaxNameBytes)), StartMs: 1_700_000_000_000})
+	for i := range uint32(3 * bounds.MaxSteps) {
+		many.Steps = append(many.Steps, &pb.StepPart{Step: i, Name: "\xff" + string(make([]byte, 2*bounds.MaxNameBytes)), StartMs: 1_700_000_000_000})
 	}
 	small := stepsFromMessage(&pb.NodeSteps{Steps: []*pb.StepPart{{Step: 1, Name: "a"}}})
 	job := &Job{Run: &Run{Allocs: []Alloc{{Node: "n1"}, {Node: "n2"}, {Node: "n3"}}}}
@@ -21,14 +22,14 @@ func TestStepsOfARunAreBounded(t *testing.T) {
 		job.keepSteps(&job.Run.Allocs[i], told)
 	}
 	steps := job.Run.steps()
-	if len(steps) != 3 || len(steps[0].Steps) != 1 || len(steps[1].Steps) != 0 || steps[1].Omitted != 3*MaxSteps || steps[2].Node != "n3" || len(steps[2].Steps) != 1 {
+	if len(steps) != 3 || len(steps[0].Steps) != 1 || len(steps[1].Steps) != 0 || steps[1].Omitted != 3*bounds.MaxSteps || steps[2].Node != "n3" || len(steps[2].Steps) != 1 {
 		t.Errorf("%v", steps)
 	}
 	bytes := 0
 	for _, node := range steps {
 		bytes += proto.Size(node)
 	}
-	if bytes > MaxStepsBytes {
+	if bytes > bounds.MaxStepsBytes {
 		t.Errorf("%d bytes", bytes)
 	}
 	if over := job.withoutSteps(); over == job || len(over.Run.steps()) != 0 || len(job.Run.steps()) != 3 {

@@ -199,7 +199,7 @@ func (s *State) putNode(node *Node) {
 	} else {
 		s.lending.Delete(node.Name)
 	}
-	s.noteCrossed(node, s.policy.GangRange.prefixes())
+	s.noteCrossed(node, s.policy.GangRange.Prefixes())
 	if node.Habit != nil {
 		s.habits.Set(node.Name, struct{}{})
 	} else {

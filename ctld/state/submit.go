@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -45,7 +48,7 @@ func (c SubmitJob) apply(s *State, result *Result) {
 		return
 	}
 	timeGiven := given.TimeLimitS != 0
-	s.policy.fillDefaults(&given)
+	fillDefaults(s.policy, &given)
 	if result.Refused = s.checkLimits(&given, &c.Owner, association, timeGiven); result.Refused != nil {
 		return
 	}
@@ -91,8 +94,8 @@ func (c SubmitJob) apply(s *State, result *Result) {
 // checkSubmit refuses what can be refused before anything is stored, and puts
 // the array's tasks into normal form.
 func (s *State) checkSubmit(c *SubmitJob, spec *Spec) *Refusal {
-	if s.nextJob > MaxJobID {
-		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(MaxJobID))
+	if s.nextJob > bounds.MaxJobID {
+		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(bounds.MaxJobID))
 	}
 	if err := checkRequestSizes(c); err != nil {
 		return refuse(Invalid, "%v", err)
@@ -100,7 +103,7 @@ func (s *State) checkSubmit(c *SubmitJob, spec *Spec) *Refusal {
 	if refused := s.checkKnown(c); refused != nil {
 		return refused
 	}
-	if refused := s.policy.choosePartitions(spec, c.Owner.UID); refused != nil {
+	if refused := choosePartitions(s.policy, spec, c.Owner.UID); refused != nil {
 		return refused
 	}
 	if refused := s.checkArray(spec); refused != nil {
@@ -108,7 +111,7 @@ func (s *State) checkSubmit(c *SubmitJob, spec *Spec) *Refusal {
 	}
 	tasks := 1
 	if spec.IsArray() {
-		tasks = int(countTasks(spec.ArrayTasks))
+		tasks = int(ranges.Count(spec.ArrayTasks))
 	}
 	return s.MaySubmit(c.Owner.UID, tasks)
 }
@@ -157,12 +160,12 @@ func (s *State) Abridge(c SubmitJob) SubmitJob {
 // ShapeOf is what the scheduler would see of a submission under this policy.
 // The error is what applying it would say about its partitions and its request;
 // it wraps a *Refusal.
-func (p *Policy) ShapeOf(c *SubmitJob) (*Shape, error) {
+func ShapeOf(p *policy.Policy, c *SubmitJob) (*Shape, error) {
 	spec := c.Spec
-	if refused := p.choosePartitions(&spec, c.Owner.UID); refused != nil {
+	if refused := choosePartitions(p, &spec, c.Owner.UID); refused != nil {
 		return nil, refused
 	}
-	p.fillDefaults(&spec)
+	fillDefaults(p, &spec)
 	shape, err := shapeOf(&spec, &c.Owner)
 	if err != nil {
 		return nil, refuse(Invalid, "%v", err)
@@ -172,9 +175,9 @@ func (p *Policy) ShapeOf(c *SubmitJob) (*Shape, error) {
 
 // choosePartitions checks the requested partitions, or takes the default one,
 // and sets the network accordingly.
-func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
+func choosePartitions(p *policy.Policy, asked *Spec, uid uint32) *Refusal {
 	if len(asked.Partitions) == 0 {
-		partition := p.defaultPartition()
+		partition := p.DefaultPartition()
 		if partition == nil {
 			return refuse(Invalid, "No partition specified or system default partition: name one with --partition")
 		}
@@ -185,7 +188,7 @@ func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 	for _, name := range asked.Partitions {
 		partition, known := p.Partition(name)
 		if !known {
-			return refuse(Invalid, "invalid partition specified: %.128s\n%s", name, p.partitionNames())
+			return refuse(Invalid, "invalid partition specified: %.128s\n%s", name, p.PartitionNames())
 		}
 		if seen[name] {
 			return refuse(Invalid, "partition %s is named twice: name it once", name)
@@ -196,13 +199,13 @@ func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 	if uid == 0 && !rootAllowed {
 		return refuse(Denied, "jobs of root are not allowed in partition %s: submit as a user with --uid=USER, or set allow_root_jobs in the partition", strings.Join(asked.Partitions, ","))
 	}
-	if refusal := p.checkImage(asked); refusal != nil {
+	if refusal := checkImage(p, asked); refusal != nil {
 		return refusal
 	}
 	if refusal := asked.checkStagingNodes(); refusal != nil {
 		return refusal
 	}
-	return p.chooseNetwork(asked)
+	return chooseNetwork(p, asked)
 }
 
 func (s *State) checkArray(asked *Spec) *Refusal {
@@ -210,11 +213,11 @@ func (s *State) checkArray(asked *Spec) *Refusal {
 		asked.MaxRunning = 0
 		return nil
 	}
-	ranges := toRanges(asked.ArrayTasks)
+	tasks := ranges.Messages(asked.ArrayTasks)
 	if err := spec.CheckArray(arraySpec(asked)); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
-	asked.ArrayTasks = fromRanges(spec.NormalizeRanges(ranges))
+	asked.ArrayTasks = ranges.FromMessages(spec.NormalizeRanges(tasks))
 	last := asked.ArrayTasks[len(asked.ArrayTasks)-1].Last
 	if last >= s.policy.MaxArraySize {
 		return refuse(Invalid, "Invalid job array specification: task %d is too high, the highest is %d (max_array_size)", last, s.policy.MaxArraySize-1)
@@ -224,7 +227,7 @@ func (s *State) checkArray(asked *Spec) *Refusal {
 
 // fillDefaults takes what was not requested from the first partition, as Slurm
 // does.
-func (p *Policy) fillDefaults(asked *Spec) {
+func fillDefaults(p *policy.Policy, asked *Spec) {
 	partition, _ := p.Partition(asked.Partitions[0])
 	if asked.TimeLimitS == 0 {
 		asked.TimeLimitS = partition.DefaultTimeS
@@ -232,7 +235,7 @@ func (p *Policy) fillDefaults(asked *Spec) {
 			asked.TimeLimitS = partition.MaxTimeS
 		}
 	}
-	p.DefaultMemoryOf(partition).fillMemory(asked)
+	fillMemory(p.DefaultMemoryOf(partition), asked)
 	implyTasks(asked)
 }
 
@@ -242,12 +245,12 @@ func checkRequestSizes(c *SubmitJob) error {
 	names := []string{own.Name, r.Account, r.QOS, own.Comment, r.WCKey, r.SubmitHost, r.Constraint, c.Owner.User, c.Owner.Group, c.Owner.UIDDomain}
 	for _, name := range names {
 		if len(name) > spec.MaxNameBytes {
-			return fmt.Errorf("%q… is longer than %d bytes: shorten it", clip(name, 32), spec.MaxNameBytes)
+			return fmt.Errorf("%q… is longer than %d bytes: shorten it", bounds.Clip(name, 32), spec.MaxNameBytes)
 		}
 	}
 	for _, path := range []string{own.Command, own.WorkDirectory, own.StandardOutput, own.StandardError, own.StandardInput, c.Owner.Home, c.Owner.Shell} {
 		if len(path) > spec.MaxPathBytes {
-			return fmt.Errorf("path %q… is longer than %d bytes", clip(path, 32), spec.MaxPathBytes)
+			return fmt.Errorf("path %q… is longer than %d bytes", bounds.Clip(path, 32), spec.MaxPathBytes)
 		}
 	}
 	argumentBytes := len(r.ExportOption)
@@ -261,7 +264,7 @@ func checkRequestSizes(c *SubmitJob) error {
 		return fmt.Errorf("environment of %d bytes is larger than %d: pass less with --export", len(c.Environment), spec.MaxEnvironmentBytes)
 	case len(own.Arguments) > spec.MaxArguments || argumentBytes > spec.MaxArgumentBytes:
 		return fmt.Errorf("arguments are longer than %d bytes or more than %d: pass them in a file", spec.MaxArgumentBytes, spec.MaxArguments)
-	case len(r.Partitions) > MaxPartitions || len(r.GPUs) > MaxDevicesPerNode || len(c.Owner.Groups) > MaxListEntries:
+	case len(r.Partitions) > bounds.MaxPartitions || len(r.GPUs) > bounds.MaxDevicesPerNode || len(c.Owner.Groups) > bounds.MaxListEntries:
 		return fmt.Errorf("too many partitions, GPU requests or groups")
 	}
 	return nil

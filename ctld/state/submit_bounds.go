@@ -1,6 +1,9 @@
 package state
 
-import "github.com/gleaner-hpc/gleaner/proto/spec"
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
 
 // MaySubmit refuses one more submission of a user, with a number of tasks, by
 // the limits that hold without accounts.
@@ -34,5 +37,5 @@ func (c *SubmitJob) Tasks() int {
 	if !c.Spec.IsArray() || spec.CheckArray(arraySpec(&c.Spec)) != nil {
 		return 1 // a wrong array is refused elsewhere
 	}
-	return int(countTasks(fromRanges(spec.NormalizeRanges(toRanges(c.Spec.ArrayTasks)))))
+	return int(ranges.Count(ranges.FromMessages(spec.NormalizeRanges(ranges.Messages(c.Spec.ArrayTasks)))))
 }

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
@@ -12,7 +14,7 @@ const textPolicyLimit = "Job violates accounting/QOS policy (job submit limit, u
 // time of a job that names none by the most that it may request. The spec has
 // the defaults filled in, its account and QOS too.
 func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeGiven bool) *Refusal {
-	if refused := s.policy.checkLicenses(asked.Licenses); refused != nil || !s.policy.Accounting.limits() {
+	if refused := checkLicenses(s.policy, asked.Licenses); refused != nil || !s.policy.Accounting.EnforcesLimits() {
 		return refused
 	}
 	counts := s.limitCounts()
@@ -21,7 +23,7 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 		Licenses: schedLicenses(&counts.snapshot, len(s.policy.Licenses), asked.Licenses),
 	}
 	if !timeGiven {
-		charge.Partition = s.policy.position(asked.Partitions[0])
+		charge.Partition = s.policy.Position(asked.Partitions[0])
 		// Under MaxWall=0 no time is short enough: the limit says so below.
 		if longest := counts.limiter.LongestS(charge); longest > 0 {
 			asked.TimeLimitS = min(asked.TimeLimitS, longest)
@@ -31,10 +33,10 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 	if refused := counts.neverStarts(charge, s.policy, asked, owner); refused != nil {
 		return refused
 	}
-	charge.Partition = s.policy.position(asked.Partitions[0])
+	charge.Partition = s.policy.Position(asked.Partitions[0])
 	tasks := int64(1)
 	if asked.IsArray() {
-		tasks = int64(countTasks(asked.ArrayTasks))
+		tasks = int64(ranges.Count(asked.ArrayTasks))
 	}
 	if reached := counts.limiter.StopsSubmission(charge, tasks); reached != nil {
 		if s.policy.Hides("jobs") || s.policy.Hides("usage") {
@@ -47,14 +49,14 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 
 // neverStarts refuses a job that limits keep from starting in all of its
 // partitions. The message is about the first one.
-func (c *limitCounts) neverStarts(charge sched.Charge, policy *Policy, asked *Spec, owner *Owner) *Refusal {
+func (c *limitCounts) neverStarts(charge sched.Charge, policy *policy.Policy, asked *Spec, owner *Owner) *Refusal {
 	shape, err := shapeOf(asked, owner)
 	if err != nil {
 		return refuse(Invalid, "%v", err)
 	}
 	var first *sched.LimitReached
 	for _, name := range asked.Partitions {
-		charge.Partition = policy.position(name)
+		charge.Partition = policy.Position(name)
 		ask := c.limiter.AskLeast(charge, &shape.Request)
 		reached := c.limiter.NeverStarts(charge, &ask)
 		if reached == nil {

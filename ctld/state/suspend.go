@@ -127,7 +127,7 @@ func (s *State) suspended(job *Job, suspension *Suspension) *Job {
 	run.SuspendNumber++
 	run.Suspension = suspension
 	partition, _ := s.policy.Partition(run.Partition) // nil: it no longer exists
-	suspension.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
+	suspension.Billing = billed(s.policy, partition, run.amounts(job.Spec.Licenses))
 	return &next
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -41,7 +42,7 @@ func freedFromMessage(message *pb.HardwareFreed) *Freed {
 	if message.GetTookMs() == 0 {
 		return nil
 	}
-	return &Freed{message.GetTookMs(), message.GetLateMs(), clip(strings.ToValidUTF8(message.GetSlowest(), "?"), MaxNameBytes), message.GetSlowestMs()}
+	return &Freed{message.GetTookMs(), message.GetLateMs(), bounds.Clip(strings.ToValidUTF8(message.GetSlowest(), "?"), bounds.MaxNameBytes), message.GetSlowestMs()}
 }
 
 func (f *Freed) text() string {
@@ -53,8 +54,8 @@ func (f *Freed) text() string {
 
 func (AllocsSuspended) kind() Kind { return KindAllocsSuspended }
 func (c AllocsSuspended) apply(s *State, result *Result) {
-	if len(c.Reports) > MaxReports {
-		result.Refused = refuse(Exhausted, "%d allocations in one entry are too many: at most %d", len(c.Reports), MaxReports)
+	if len(c.Reports) > bounds.MaxReports {
+		result.Refused = refuse(Exhausted, "%d allocations in one entry are too many: at most %d", len(c.Reports), bounds.MaxReports)
 		return
 	}
 	for i := range c.Reports {

@@ -1,6 +1,10 @@
 package state
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+)
 
 // ContinueJobs lets suspended jobs continue with the CPUs that they had. The
 // plan was made from an older state, so each is checked against the present
@@ -25,8 +29,8 @@ type ContinueResult struct {
 
 func (ContinueJobs) kind() Kind { return KindContinueJobs }
 func (c ContinueJobs) apply(s *State, result *Result) {
-	if len(c.Orders) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d jobs in one plan are too many: at most %d", len(c.Orders), MaxTargets)
+	if len(c.Orders) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d jobs in one plan are too many: at most %d", len(c.Orders), bounds.MaxTargets)
 		return
 	}
 	for i := range c.Orders {

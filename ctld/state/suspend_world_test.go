@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -60,17 +61,17 @@ type suspendAlloc struct {
 
 func newSuspendWorld(t *testing.T, seed int64) *suspendWorld {
 	w := &suspendWorld{Rand: rand.New(rand.NewSource(seed)), t: t, state: New(), nowMS: 1_000_000}
-	policy := *DefaultPolicy()
-	policy.Preempt = PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptSuspend}
+	site := *policy.Default()
+	site.Preempt = policy.Preempt{Type: sched.PreemptByPartition, Mode: sched.PreemptSuspend}
 	if seed%3 == 0 {
-		policy.Preempt.Mode = sched.PreemptRequeue
+		site.Preempt.Mode = sched.PreemptRequeue
 	}
-	policy.Partitions = []Partition{
+	site.Partitions = []policy.Partition{
 		{Name: "high", Nodes: "ALL", Up: true, PriorityTier: 3},
 		{Name: "low", Nodes: "ALL", Up: true, PriorityTier: 1, PreemptMode: sched.PreemptSuspend, Default: true},
 		{Name: "mid", Nodes: "ALL", Up: true, PriorityTier: 2},
 	}
-	w.apply(ApplyPolicy{Policy: policy})
+	w.apply(ApplyPolicy{Policy: site})
 	for i := range 2 {
 		node := &suspendNode{name: fmt.Sprintf("n%d", i), allocs: map[AllocRef]*suspendAlloc{}, told: map[AllocRef]bool{}, over: map[AllocRef]bool{}}
 		w.nodes = append(w.nodes, node)

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -16,9 +17,9 @@ func TestAJobWaitsForItsSwitches(t *testing.T) {
 	for _, name := range []string{"n1", "n2"} {
 		applyCommand(t, s, gpuNode(name, 1), RequestID{}, start)
 	}
-	policy := *DefaultPolicy()
-	policy.Switches = []Switch{{Name: "leaf1", Nodes: "n1"}, {Name: "leaf2", Nodes: "n2"}, {Name: "top", Switches: []string{"leaf1", "leaf2"}}}
-	wanted, err := NormalizePolicy(&policy)
+	site := *policy.Default()
+	site.Switches = []policy.Switch{{Name: "leaf1", Nodes: "n1"}, {Name: "leaf2", Nodes: "n2"}, {Name: "top", Switches: []string{"leaf1", "leaf2"}}}
+	wanted, err := policy.Normalize(&site)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package state
 
 import (
 	"github.com/tidwall/btree"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // tables is what Views see: the records, which are persisted, and the indices
@@ -23,7 +25,7 @@ type tables struct {
 	// long as it had none.
 	resetFromMS int64
 
-	policy *Policy
+	policy *policy.Policy
 	accounting
 	nodes *btree.Map[string, *Node]
 	// The records of jobs: live ones wait or hold nodes, past ones are over.

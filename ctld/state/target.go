@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -14,8 +16,8 @@ import (
 // over are not meant; otherwise what is left of an array would cost as much as
 // the whole array did. A requeue is for all.
 type Target struct {
-	Job   uint32      `cbor:"1,keyasint"`
-	Tasks []TaskRange `cbor:"2,keyasint,omitempty"`
+	Job   uint32         `cbor:"1,keyasint"`
+	Tasks []ranges.Range `cbor:"2,keyasint,omitempty"`
 }
 
 // requester is the caller, as the api established it.
@@ -55,8 +57,8 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 		result.Refused = refuse(Invalid, "no job is named")
 		return
 	}
-	if len(targets) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d jobs in one request are too many: at most %d", len(targets), MaxTargets)
+	if len(targets) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d jobs in one request are too many: at most %d", len(targets), bounds.MaxTargets)
 		return
 	}
 	guarded := func(job *Job) (*Job, Code, string) {
@@ -93,7 +95,7 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 // members of an array that are over, however many; for an update none, while
 // others live.
 func (s *State) meant(id uint32, kind Kind) []uint32 {
-	most := MaxPastMeant
+	most := bounds.MaxPastMeant
 	switch kind {
 	case KindRequeueJobs:
 		most = math.MaxInt - 1
@@ -130,12 +132,12 @@ func unknownJob(id uint32) JobResult {
 
 // onTasks acts on some tasks of one array, member by member.
 func (s *State) onTasks(target *Target, who requester, result *Result, act action) {
-	asked := toRanges(target.Tasks)
+	asked := ranges.Messages(target.Tasks)
 	if err := spec.CheckArray(&pb.ArraySpec{Ranges: asked}); err != nil {
 		result.Jobs = append(result.Jobs, JobResult{Job: target.Job, Array: target.Job, Tasks: target.Tasks, Code: Invalid, Message: err.Error()})
 		return
 	}
-	wanted := fromRanges(spec.NormalizeRanges(asked))
+	wanted := ranges.FromMessages(spec.NormalizeRanges(asked))
 	left := wanted
 	for _, id := range s.seen(who, s.membersOf(target.Job, wanted)) {
 		job, _ := s.Job(id)
@@ -143,7 +145,7 @@ func (s *State) onTasks(target *Target, who requester, result *Result, act actio
 		if len(mine) == 0 {
 			continue
 		}
-		left = subtract(left, mine)
+		left = ranges.Subtract(left, mine)
 		if job.HasTask || slices.Equal(mine, job.Tasks) {
 			s.onJob(id, result, act)
 			continue
@@ -156,14 +158,14 @@ func (s *State) onTasks(target *Target, who requester, result *Result, act actio
 }
 
 // onSomeTasks splits tasks off a record and acts on them, or does neither.
-func (s *State) onSomeTasks(job *Job, tasks []TaskRange, act action) JobResult {
+func (s *State) onSomeTasks(job *Job, tasks []ranges.Range, act action) JobResult {
 	answer := JobResult{Job: job.ID, Array: job.Array, Tasks: tasks}
 	changed, code, message := act(job)
 	if changed == nil {
 		answer.Code, answer.Message = code, message
 		return answer
 	}
-	rest := subtract(job.Tasks, tasks)
+	rest := ranges.Subtract(job.Tasks, tasks)
 	if refused := s.maySplit(job, rest, tasks); refused != nil {
 		s.dropUnused(changed.Spec)
 		answer.Code, answer.Message = refused.Code, refused.Message
@@ -174,21 +176,21 @@ func (s *State) onSomeTasks(job *Job, tasks []TaskRange, act action) JobResult {
 }
 
 // maySplit bounds how far an array can be fragmented.
-func (s *State) maySplit(job *Job, rest, tasks []TaskRange) *Refusal {
+func (s *State) maySplit(job *Job, rest, tasks []ranges.Range) *Refusal {
 	switch {
-	case s.nextJob > MaxJobID:
-		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(MaxJobID))
+	case s.nextJob > bounds.MaxJobID:
+		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(bounds.MaxJobID))
 	case len(rest) > spec.MaxArrayRanges:
 		return refuse(Exhausted, "array %d would fall into more than %d ranges: name fewer or longer ranges", job.Array, spec.MaxArrayRanges)
-	case !isOneTask(tasks) && s.groupCount(job.Array) >= MaxGroupsPerArray:
-		return refuse(Exhausted, "array %d is in more than %d separate groups of tasks: act on the whole array", job.Array, MaxGroupsPerArray)
+	case !isOneTask(tasks) && s.groupCount(job.Array) >= bounds.MaxGroupsPerArray:
+		return refuse(Exhausted, "array %d is in more than %d separate groups of tasks: act on the whole array", job.Array, bounds.MaxGroupsPerArray)
 	}
 	return nil
 }
 
 // split stores rest in the place of job, and changed with the given tasks and
 // a number of its own.
-func (s *State) split(job, changed *Job, rest, tasks []TaskRange) *Job {
+func (s *State) split(job, changed *Job, rest, tasks []ranges.Range) *Job {
 	remaining := *job
 	remaining.Tasks = rest
 	s.putJob(&remaining)
@@ -206,17 +208,17 @@ func (s *State) split(job, changed *Job, rest, tasks []TaskRange) *Job {
 	return &piece
 }
 
-func isOneTask(tasks []TaskRange) bool {
+func isOneTask(tasks []ranges.Range) bool {
 	return len(tasks) == 1 && tasks[0].First == tasks[0].Last
 }
 
 // tasksWithin is which of the wanted tasks a member holds.
-func (j *Job) tasksWithin(wanted []TaskRange) []TaskRange {
+func (j *Job) tasksWithin(wanted []ranges.Range) []ranges.Range {
 	mine := j.Tasks
 	if j.HasTask {
-		mine = []TaskRange{{First: j.Task, Last: j.Task, Step: 1}}
+		mine = []ranges.Range{{First: j.Task, Last: j.Task, Step: 1}}
 	}
-	return fromRanges(spec.Intersect(toRanges(mine), toRanges(wanted)))
+	return ranges.FromMessages(spec.Intersect(ranges.Messages(mine), ranges.Messages(wanted)))
 }
 
 // memberIDs are the numbers of an array's members, ascending.
@@ -228,9 +230,9 @@ func (t *tables) memberIDs(array uint32) []uint32 {
 
 // membersOf are the members that may hold some of the tasks, ascending. Few
 // tasks are looked up, many are found by going through all members.
-func (t *tables) membersOf(array uint32, tasks []TaskRange) []uint32 {
+func (t *tables) membersOf(array uint32, tasks []ranges.Range) []uint32 {
 	const few = 1024
-	if spec.CountTasks(toRanges(tasks)) > few {
+	if spec.CountTasks(ranges.Messages(tasks)) > few {
 		return t.memberIDs(array)
 	}
 	ids := idsUnder(t.groups, array, math.MaxInt)

@@ -1,5 +1,7 @@
 package state
 
+import "github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+
 // TopJobs exchanges the nice values of waiting jobs, so that some go before others of their
 // user. The api makes the plan, since priorities change with time; a job that is not as it
 // was then refuses all of it.
@@ -19,8 +21,8 @@ type NiceChange struct {
 func (TopJobs) kind() Kind { return KindTopJobs }
 
 func (c TopJobs) apply(s *State, result *Result) {
-	if len(c.Changes) > MaxTargets {
-		result.Refused = refuse(Exhausted, "%d jobs would be moved, and at most %d can be: name fewer", len(c.Changes), MaxTargets)
+	if len(c.Changes) > bounds.MaxTargets {
+		result.Refused = refuse(Exhausted, "%d jobs would be moved, and at most %d can be: name fewer", len(c.Changes), bounds.MaxTargets)
 		return
 	}
 	named := make(map[uint32]bool, len(c.Changes))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -13,7 +14,7 @@ func TestUnknownJob(t *testing.T) {
 	s := New()
 	plain := submitJob(t, s, &pb.JobSpec{Script: []byte("#!/bin/sh\n")}, &pb.Identity{Uid: 7})
 	array := submitJob(t, s, &pb.JobSpec{Script: []byte("#!/bin/sh\n"), Array: &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 4, Step: 2}}}}, &pb.Identity{Uid: 7})
-	two := []TaskRange{{First: 2, Last: 2, Step: 1}}
+	two := []ranges.Range{{First: 2, Last: 2, Step: 1}}
 	applyCommand(t, s, CancelJobs{Targets: []Target{{Job: plain}, {Job: array, Tasks: two}}, Privileged: true}, RequestID{}, 1)
 	later := int64(10_000_000)
 	applyCommand(t, s, Barrier{}, RequestID{}, later)
@@ -24,7 +25,7 @@ func TestUnknownJob(t *testing.T) {
 	}{
 		"over":       {Target{Job: plain}, true},
 		"task":       {Target{Job: array, Tasks: two}, true},
-		"no task":    {Target{Job: array, Tasks: []TaskRange{{First: 1, Last: 1, Step: 1}}}, false},
+		"no task":    {Target{Job: array, Tasks: []ranges.Range{{First: 1, Last: 1, Step: 1}}}, false},
 		"never":      {Target{Job: array + 100}, false},
 		"never task": {Target{Job: array + 100, Tasks: two}, false},
 	} {

@@ -1,8 +1,6 @@
 package state
 
-import (
-	"github.com/gleaner-hpc/gleaner/sched"
-)
+import "github.com/gleaner-hpc/gleaner/sched"
 
 // UpdateJobs changes jobs that wait, and some fields of jobs that run. Each
 // record is changed whole or not at all, and the result is checked like a
@@ -189,7 +187,7 @@ func (s *State) checkUpdated(c *SubmitJob, change *JobChange) *Refusal {
 		}
 	}
 	if change.Partitions != nil || change.Network != nil {
-		return s.policy.choosePartitions(&c.Spec, c.Owner.UID)
+		return choosePartitions(s.policy, &c.Spec, c.Owner.UID)
 	}
 	return nil
 }
@@ -201,11 +199,11 @@ func (s *State) checkUpdatedLimits(job *Job, association uint32, spec *Spec, cha
 		return nil
 	}
 	if change.Licenses != nil {
-		if refused := s.policy.checkLicenses(spec.Licenses); refused != nil {
+		if refused := checkLicenses(s.policy, spec.Licenses); refused != nil {
 			return refused
 		}
 	}
-	if who.privileged || !s.policy.Accounting.limits() {
+	if who.privileged || !s.policy.Accounting.EnforcesLimits() {
 		return nil
 	}
 	counts := s.limitCounts()

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/billing"
 	"github.com/gleaner-hpc/gleaner/sched/fairshare"
@@ -28,18 +29,18 @@ func (q *QOS) usageFactorPPM() uint32 {
 	return *q.UsageFactorPPM
 }
 
-// halfLifeS is that with which the usage of a QOS decays.
-func (q *QOS) halfLifeS(p *Policy) uint32 {
+// HalfLifeS is that with which the usage of a QOS decays.
+func (q *QOS) halfLifeS(p *policy.Policy) uint32 {
 	if q.NoDecay {
 		return fairshare.NoDecay
 	}
-	return p.Priority.halfLifeS()
+	return p.Priority.HalfLifeS()
 }
 
 // amounts are what a run holds of each TRES, ascending by name, memory in
 // bytes; a suspended run does not hold its CPUs, and one that made room for an
 // owner is charged nothing.
-func (r *Run) amounts(licenses []License) []TRESAmount {
+func (r *Run) amounts(licenses []policy.License) []TRESAmount {
 	if r.Suspension != nil && (r.Suspension.Reclaim != 0 || r.Suspension.Owner) {
 		return nil
 	}
@@ -59,7 +60,7 @@ func (r *Run) amounts(licenses []License) []TRESAmount {
 		}
 	}
 	for _, license := range licenses {
-		counts[licensePrefix+license.Name] += uint64(license.Count)
+		counts[policy.LicensePrefix+license.Name] += uint64(license.Count)
 	}
 	out := make([]TRESAmount, 0, len(counts))
 	for name, count := range counts {
@@ -72,7 +73,7 @@ func (r *Run) amounts(licenses []License) []TRESAmount {
 }
 
 // billed is what amounts are billed a second in a partition, in millionths.
-func (p *Policy) billed(partition *Partition, amounts []TRESAmount) int64 {
+func billed(p *policy.Policy, partition *policy.Partition, amounts []TRESAmount) int64 {
 	counts, weights, kinds := make([]int64, len(amounts)), []int64(nil), make([]billing.Kind, len(amounts))
 	if partition != nil && len(partition.BillingWeights) > 0 {
 		weights = make([]int64, len(amounts))
@@ -83,7 +84,7 @@ func (p *Policy) billed(partition *Partition, amounts []TRESAmount) int64 {
 		if weights == nil {
 			continue
 		}
-		if at, found := slices.BinarySearchFunc(partition.BillingWeights, amount.Name, func(w TRESWeight, name string) int { return cmp.Compare(w.Name, name) }); found {
+		if at, found := slices.BinarySearchFunc(partition.BillingWeights, amount.Name, func(w policy.TRESWeight, name string) int { return cmp.Compare(w.Name, name) }); found {
 			weights[i] = partition.BillingWeights[at].Weight
 		}
 	}
@@ -92,8 +93,8 @@ func (p *Policy) billed(partition *Partition, amounts []TRESAmount) int64 {
 
 // billedAtLeast is what a waiting job would be billed a second for the least
 // that it needs, in the first of its partitions.
-func (p *Policy) billedAtLeast(asked *Spec, least place.Least) int64 {
-	var partition *Partition
+func billedAtLeast(p *policy.Policy, asked *Spec, least place.Least) int64 {
+	var partition *policy.Partition
 	if len(asked.Partitions) > 0 {
 		partition, _ = p.Partition(asked.Partitions[0])
 	}
@@ -108,9 +109,9 @@ func (p *Policy) billedAtLeast(asked *Spec, least place.Least) int64 {
 		amounts = append(amounts, TRESAmount{Name: sched.TRESGPU + ":" + model, Count: least.GPUs})
 	}
 	for _, license := range asked.Licenses {
-		amounts = append(amounts, TRESAmount{Name: licensePrefix + license.Name, Count: uint64(license.Count)})
+		amounts = append(amounts, TRESAmount{Name: policy.LicensePrefix + license.Name, Count: uint64(license.Count)})
 	}
-	return p.billed(partition, amounts) / billing.Scale
+	return billed(p, partition, amounts) / billing.Scale
 }
 
 func billingKind(name string) billing.Kind {
@@ -119,7 +120,7 @@ func billingKind(name string) billing.Kind {
 		return billing.CPU
 	case name == sched.TRESMemory:
 		return billing.Memory
-	case len(name) > len(licensePrefix) && name[:len(licensePrefix)] == licensePrefix:
+	case len(name) > len(policy.LicensePrefix) && name[:len(policy.LicensePrefix)] == policy.LicensePrefix:
 		return billing.Global
 	}
 	return billing.OfNode
@@ -222,7 +223,7 @@ func (s *State) chargeUsage(job *Job) {
 	}
 	factor := qos.usageFactorPPM()
 	if association, found := s.Association(job.Association); found {
-		halfLife := s.policy.Priority.halfLifeS()
+		halfLife := s.policy.Priority.HalfLifeS()
 		next := *association
 		next.Usage = association.Usage.decayed(s.timeMS, halfLife).plus(usedBy(job, s.timeMS, halfLife, factor))
 		s.putAssociation(&next)
@@ -267,7 +268,7 @@ func (s *State) settleUsage() {
 	var associations []*Association
 	for association := range values(s.associations) {
 		if next := *association; next.Usage.AtMS != 0 {
-			next.Usage = next.Usage.decayed(s.timeMS, s.policy.Priority.halfLifeS())
+			next.Usage = next.Usage.decayed(s.timeMS, s.policy.Priority.HalfLifeS())
 			associations = append(associations, &next)
 		}
 	}

@@ -1,48 +1,13 @@
 package state
 
-import (
-	"fmt"
-	"strings"
-)
-
-// ResetPeriod is how often all usage is reset, whatever the half-life
-// (slurm.conf(5), PriorityUsageResetPeriod).
-type ResetPeriod uint8
-
-// Periods. Numbers are persisted: append only.
-const (
-	ResetNever     ResetPeriod = 0
-	ResetNow       ResetPeriod = 1 // once, when the policy is put in force
-	ResetDaily     ResetPeriod = 2
-	ResetWeekly    ResetPeriod = 3
-	ResetMonthly   ResetPeriod = 4
-	ResetQuarterly ResetPeriod = 5
-	ResetYearly    ResetPeriod = 6
-)
-
-// resetWords are Slurm's, by number.
-var resetWords = []string{"NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY"}
-
-// String is Slurm's word.
-func (r ResetPeriod) String() string { return wordOf(resetWords, uint8(r)) }
-
-func resetPeriod(word string) ResetPeriod {
-	return ResetPeriod(numberOf(resetWords, strings.ToUpper(word)))
-}
-
-func (r ResetPeriod) check() error {
-	if int(r) >= len(resetWords) {
-		return fmt.Errorf("priority.usage_reset_period: use one of %s", strings.Join(resetWords, ", "))
-	}
-	return nil
-}
+import "github.com/gleaner-hpc/gleaner/ctld/state/policy"
 
 // ResetUsage resets the usage of all accounts, users and QOS, except for QOS
 // that do not decay. The leader says which moment it is for: when one of its
 // calendar's days, weeks, … began. It may be applied twice without harm.
 type ResetUsage struct {
-	Period ResetPeriod `cbor:"1,keyasint"`
-	DueMS  int64       `cbor:"2,keyasint"`
+	Period policy.ResetPeriod `cbor:"1,keyasint"`
+	DueMS  int64              `cbor:"2,keyasint"`
 }
 
 func (ResetUsage) kind() Kind { return KindResetUsage }
@@ -54,7 +19,7 @@ func (c ResetUsage) apply(s *State, _ *Result) {
 
 // UsageReset is how often usage is reset, and when it was last: the next time
 // comes after that.
-func (t *tables) UsageReset() (period ResetPeriod, sinceMS int64) {
+func (t *tables) UsageReset() (period policy.ResetPeriod, sinceMS int64) {
 	return t.policy.Priority.UsageReset, t.resetFromMS
 }
 

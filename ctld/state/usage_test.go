@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -37,9 +38,9 @@ var usageUsers = []string{"ada", "bob", "eve"}
 func newUsageWorld(t *testing.T, seed uint64) *usageWorld {
 	w := &usageWorld{t: t, random: rand.New(rand.NewPCG(seed, 9)), state: New(), nowMS: 1_000_000, running: map[string]uint32{}}
 	w.halfLifeS = 60 + w.random.Uint32N(100_000)
-	policy := PolicyMessage(DefaultPolicy())
-	policy.Priority.DecayHalfLifeS, policy.Priority.UsageResetPeriod = w.halfLifeS, "WEEKLY"
-	policy.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1.5, "mem": 0.25}
+	site := policy.Message(policy.Default())
+	site.Priority.DecayHalfLifeS, site.Priority.UsageResetPeriod = w.halfLifeS, "WEEKLY"
+	site.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1.5, "mem": 0.25}
 	half := int64(500_000)
 	accounts := ChangeAccounts{Changes: []AccountChange{
 		{Action: AddRecord, Record: AccountRecord, Account: "physics"},
@@ -51,7 +52,7 @@ func newUsageWorld(t *testing.T, seed uint64) *usageWorld {
 		{Action: AddRecord, Record: QOSRecord, QOS: "kept", FlagsOn: FlagNoDecay},
 		{Action: ModifyRecord, Record: AccountRecord, Account: "physics", AllowedQOS: &ListEdit{Operation: SetList, Names: []string{"cheap", "kept", "normal"}}},
 	}}
-	w.apply(ApplyPolicy{Policy: *PolicyFromMessage(policy)})
+	w.apply(ApplyPolicy{Policy: *policy.FromMessage(site)})
 	w.apply(accounts)
 	for n := range usageNodes {
 		w.apply(RegisterFromMessage(&pb.Register{Node: fmt.Sprintf("n%d", n), Inventory: &pb.Inventory{BootId: "b", Cpus: 8, MemoryBytes: 64 << 30}}))
@@ -138,9 +139,9 @@ func (w *usageWorld) used(user string) float64 {
 
 // reset forgets everything.
 func (w *usageWorld) reset() {
-	w.apply(ResetUsage{Period: ResetWeekly, DueMS: w.nowMS})
+	w.apply(ResetUsage{Period: policy.ResetWeekly, DueMS: w.nowMS})
 	w.resetMS = w.nowMS
-	w.apply(ResetUsage{Period: ResetWeekly, DueMS: w.nowMS - 1}) // somebody else was too late with it
+	w.apply(ResetUsage{Period: policy.ResetWeekly, DueMS: w.nowMS - 1}) // somebody else was too late with it
 }
 
 // kept is what the QOS that forgets nothing has been charged.
@@ -223,10 +224,10 @@ func TestBillingIsShown(t *testing.T) {
 		"nodes, of which it has one, cost":       {map[string]float64{"node": 100}, false, 100, 100},
 	} {
 		s := New()
-		policy := PolicyMessage(DefaultPolicy())
-		policy.Partitions[0].TresBillingWeights, policy.Priority.MaxTres = test.weights, test.maxTRES
-		policy.Licenses = []*pb.License{{Name: "l", Count: 9}}
-		applyCommand(t, s, ApplyPolicy{Policy: *PolicyFromMessage(policy)}, RequestID{}, 1)
+		site := policy.Message(policy.Default())
+		site.Partitions[0].TresBillingWeights, site.Priority.MaxTres = test.weights, test.maxTRES
+		site.Licenses = []*pb.License{{Name: "l", Count: 9}}
+		applyCommand(t, s, ApplyPolicy{Policy: *policy.FromMessage(site)}, RequestID{}, 1)
 		applyCommand(t, s, gpuNode("n1", 4), RequestID{}, 1)
 		id := submitJob(t, s, &pb.JobSpec{
 			Script: []byte("#!/bin/sh\n"), CpusPerTask: 2, MemoryPerNodeBytes: 8 << 30, Licenses: "l:4",
@@ -242,8 +243,8 @@ func TestBillingIsShown(t *testing.T) {
 		snapshot := s.View().SchedSnapshot(1)
 		plan, _ := sched.Schedule(snapshot, sched.Memo{})
 		applyCommand(t, s, PlanToCommand(&snapshot, &plan), RequestID{}, 1)
-		policy.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1000}
-		applyCommand(t, s, ApplyPolicy{Policy: *PolicyFromMessage(policy)}, RequestID{}, 1)
+		site.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1000}
+		applyCommand(t, s, ApplyPolicy{Policy: *policy.FromMessage(site)}, RequestID{}, 1)
 		if got := billed(); got != test.start {
 			t.Errorf("%s: it runs and is billed %d, not %d", name, got, test.start)
 		}

@@ -5,6 +5,9 @@ import (
 	"math"
 
 	"github.com/tidwall/btree"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 )
 
 // View is the state at one moment. It is immutable, costs the same to take
@@ -27,7 +30,7 @@ func (t *tables) Index() uint64 { return t.index }
 func (t *tables) TimeMS() int64 { return t.timeMS }
 
 // Policy is the one in force.
-func (t *tables) Policy() *Policy { return t.policy }
+func (t *tables) Policy() *policy.Policy { return t.policy }
 
 // Counts are the numbers of records.
 func (t *tables) Counts() Counts {
@@ -104,8 +107,8 @@ func (t *tables) LiveMembers(array uint32) iter.Seq[*Job] {
 
 // MembersWith are the records of an array that hold some of the tasks, each
 // with those it holds, ascending by number. The ranges are normal.
-func (t *tables) MembersWith(array uint32, tasks []TaskRange) iter.Seq2[*Job, []TaskRange] {
-	return func(yield func(*Job, []TaskRange) bool) {
+func (t *tables) MembersWith(array uint32, tasks []ranges.Range) iter.Seq2[*Job, []ranges.Range] {
+	return func(yield func(*Job, []ranges.Range) bool) {
 		for _, id := range t.membersOf(array, tasks) {
 			job, _ := t.Job(id)
 			if mine := job.tasksWithin(tasks); len(mine) > 0 && !yield(job, mine) {
@@ -207,3 +210,6 @@ func idsUnder(table *btree.Map[uint64, struct{}], high uint32, limit int) []uint
 	})
 	return ids
 }
+
+// HasLiveTasks reports whether a task of an array is not over.
+func (t *tables) HasLiveTasks(array uint32) bool { return len(idsUnder(t.members, array, 1)) > 0 }

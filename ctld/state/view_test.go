@@ -3,15 +3,18 @@ package state
 import (
 	"bytes"
 	"fmt"
-	"math/rand"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
 )
 
 // submitJob applies a submission and returns the job's number.
@@ -182,19 +185,19 @@ func TestForgetsRequests(t *testing.T) {
 	submit := SubmitJob{Owner: Owner{UID: 1}, Spec: Spec{Hold: true}}
 	first := applyCommand(t, s, submit, id(1), 1000)
 	applyCommand(t, s, submit, id(2), 2000)
-	for n := range uint32(KeptRemembered - 1) { // so few are kept however old they are
+	for n := range uint32(bounds.KeptRemembered - 1) { // so few are kept however old they are
 		applyCommand(t, s, submit, id(10+n), 2000)
 	}
-	if again := applyCommand(t, s, submit, id(1), 1000+RememberMS-1); !again.Repeated || again.JobID != first.JobID {
+	if again := applyCommand(t, s, submit, id(1), 1000+bounds.RememberMS-1); !again.Repeated || again.JobID != first.JobID {
 		t.Errorf("a retry within the hour made %+v", again)
 	}
 	if seen, known := s.Remembered(id(1), KindSubmitJob); !known || seen.JobID != first.JobID {
 		t.Errorf("it does not remember: %+v", seen)
 	}
-	if again := applyCommand(t, s, submit, id(1), 1000+RememberMS); again.Repeated {
+	if again := applyCommand(t, s, submit, id(1), 1000+bounds.RememberMS); again.Repeated {
 		t.Error("a request id is remembered for more than an hour")
 	}
-	if again := applyCommand(t, s, submit, id(2), 1000+RememberMS); !again.Repeated {
+	if again := applyCommand(t, s, submit, id(2), 1000+bounds.RememberMS); !again.Repeated {
 		t.Error("a younger request id was forgotten with the older")
 	}
 	if err := s.Check(); err != nil {
@@ -202,8 +205,8 @@ func TestForgetsRequests(t *testing.T) {
 	}
 	// Something refused had no effect, and may be asked again.
 	bad := SubmitJob{Owner: Owner{UID: 1}, Spec: Spec{Partitions: []string{"none"}}}
-	applyCommand(t, s, bad, id(3), 2000+RememberMS)
-	if again := applyCommand(t, s, submit, id(3), 2000+RememberMS); again.Repeated || again.JobID == 0 {
+	applyCommand(t, s, bad, id(3), 2000+bounds.RememberMS)
+	if again := applyCommand(t, s, submit, id(3), 2000+bounds.RememberMS); again.Repeated || again.JobID == 0 {
 		t.Errorf("after a refusal: %+v", again)
 	}
 }
@@ -221,7 +224,7 @@ func TestClockJumpForgetsNothing(t *testing.T) {
 	if again := applyCommand(t, s, submit, id(1), day); !again.Repeated || again.JobID != first.JobID {
 		t.Errorf("a retry after the clock had jumped made %+v", again)
 	}
-	for n := range uint32(KeptRemembered) {
+	for n := range uint32(bounds.KeptRemembered) {
 		applyCommand(t, s, submit, id(2+n), day)
 	}
 	if again := applyCommand(t, s, submit, id(1), day); again.Repeated {
@@ -237,7 +240,7 @@ func TestLookUps(t *testing.T) {
 	s := New()
 	array := submitJob(t, s, &pb.JobSpec{Array: &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 9, Step: 1}}}}, &pb.Identity{Uid: 5})
 	plain := submitJob(t, s, &pb.JobSpec{Name: "x"}, &pb.Identity{Uid: 6})
-	result := applyCommand(t, s, CancelJobs{Targets: []Target{{Job: array, Tasks: []TaskRange{{First: 4, Last: 4, Step: 1}}}}, UID: 5}, RequestID{}, 5000)
+	result := applyCommand(t, s, CancelJobs{Targets: []Target{{Job: array, Tasks: []ranges.Range{{First: 4, Last: 4, Step: 1}}}}, UID: 5}, RequestID{}, 5000)
 	v := s.View()
 	if job, found := v.JobByTask(array, 4); !found || job.ID != result.Jobs[0].Job || job.Phase != Finished {
 		t.Errorf("task 4 is %+v", job)
@@ -272,32 +275,9 @@ func TestLookUps(t *testing.T) {
 	}
 }
 
-// TestSubtract against plain sets.
-func TestSubtract(t *testing.T) {
-	random := rand.New(rand.NewSource(1))
-	ranges := func() []TaskRange {
-		var out []*pb.ArrayRange
-		for range 1 + random.Intn(4) {
-			first := uint32(random.Intn(60))
-			out = append(out, &pb.ArrayRange{First: first, Last: first + uint32(random.Intn(30)), Step: 1 + uint32(random.Intn(4))})
-		}
-		return fromRanges(spec.NormalizeRanges(out))
-	}
-	for range 5000 {
-		a, b := ranges(), ranges()
-		left := &Job{Array: 1, Tasks: subtract(a, b)}
-		in := func(tasks []TaskRange, n uint32) bool { return (&Job{Array: 1, Tasks: tasks}).containsTask(n) }
-		for n := range uint32(100) {
-			if want := in(a, n) && !in(b, n); left.containsTask(n) != want {
-				t.Fatalf("%v without %v is %v: task %d should be in it: %t", a, b, left.Tasks, n, want)
-			}
-		}
-	}
-}
-
 // TestPolicyDiff lists what differs by the names of the file.
 func TestPolicyDiff(t *testing.T) {
-	after, err := NormalizePolicy(PolicyFromMessage(&pb.Policy{
+	after, err := policy.Normalize(policy.FromMessage(&pb.Policy{
 		ClusterName: "lab", Administrators: []string{"b", "a", "b"},
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n2,n1", Up: true, DefaultTimeS: 60, DefaultMemoryPerCpuBytes: 1 << 30}},
 	}))
@@ -305,7 +285,7 @@ func TestPolicyDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, change := range DiffPolicy(DefaultPolicy(), after) {
+	for _, change := range policy.Diff(policy.Default(), after) {
 		got = append(got, fmt.Sprintf("%s: %q -> %q", change.Path, change.Before, change.After))
 	}
 	want := []string{
@@ -331,14 +311,14 @@ func TestPolicyDiff(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if d := DiffPolicy(after, after); len(d) != 0 {
+	if d := policy.Diff(after, after); len(d) != 0 {
 		t.Errorf("a policy differs from itself: %v", d)
 	}
-	again, err := NormalizePolicy(PolicyFromMessage(PolicyMessage(after)))
+	again, err := policy.Normalize(policy.FromMessage(policy.Message(after)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := DiffPolicy(after, again); len(d) != 0 {
+	if d := policy.Diff(after, again); len(d) != 0 {
 		t.Errorf("a policy does not survive its message: %v", d)
 	}
 }

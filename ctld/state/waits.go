@@ -3,6 +3,7 @@ package state
 import (
 	"math"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/explain"
@@ -188,7 +189,7 @@ func (j *Job) waitWord(nowMS int64) (word, sentence string) {
 	if text == "" {
 		return "", ""
 	}
-	text = clip(text, 256)
+	text = bounds.Clip(text, 256)
 	if state, _ := j.Dependencies.standing(); state == Failed {
 		return sched.ReasonDependencyNeverSatisfied.String(), "waits for what can never be, " + text + ": cancel it, or change its dependency with gcontrol update"
 	}

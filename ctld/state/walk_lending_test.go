@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -21,7 +22,7 @@ func (w *walker) lend() SetLending {
 	}
 	if w.chance(50) {
 		pattern := []string{"lab.example/**", "x y"}[w.Intn(2)]
-		c.Lending.Images = &ImagePolicy{Allow: []string{pattern}, Signed: []SignedImages{{Images: []string{pattern}, Identities: []ImageIdentity{{Subject: "release@lab.example", Issuer: "https://token.lab.example"}}}}}
+		c.Lending.Images = &policy.Images{Allow: []string{pattern}, Signed: []policy.SignedImages{{Images: []string{pattern}, Identities: []policy.ImageIdentity{{Subject: "release@lab.example", Issuer: "https://token.lab.example"}}}}}
 	}
 	c.Lending.Nested = c.Lending.Unbounded
 	for _, known := range lendWords {

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -18,9 +19,9 @@ func TestMailWalk(t *testing.T) {
 	for index := uint64(1); index <= uint64(steps); index++ {
 		command := w.next(s.View())
 		if index == 14 {
-			policy := *DefaultPolicy()
-			policy.MinJobAgeS, policy.Mail = 5, &Mail{Program: "/usr/sbin/sendmail"}
-			command = ApplyPolicy{Policy: policy}
+			site := *policy.Default()
+			site.MinJobAgeS, site.Mail = 5, &policy.Mail{Program: "/usr/sbin/sendmail"}
+			command = ApplyPolicy{Policy: site}
 		}
 		entry, err := Encode(command, w.requestID(), 1_000_000+int64(index)*500)
 		if err != nil {

@@ -1,6 +1,9 @@
 package state
 
-import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
 
 // landing asks for something of where the job lands.
 func (w *walker) landing(c *SubmitJob) {
@@ -21,13 +24,13 @@ func (w *walker) landing(c *SubmitJob) {
 }
 
 // sharing has partitions that want nodes shared less.
-func (w *walker) sharing(policy *Policy) {
-	for i := range policy.Partitions {
+func (w *walker) sharing(site *policy.Policy) {
+	for i := range site.Partitions {
 		if w.chance(30) {
-			policy.Partitions[i].Exclusive = []ExclusiveKind{ExclusiveNode, ExclusiveUser}[w.Intn(2)]
+			site.Partitions[i].Exclusive = []policy.ExclusiveKind{policy.ExclusiveNode, policy.ExclusiveUser}[w.Intn(2)]
 		}
 	}
 	if w.chance(50) {
-		policy.Switches = []Switch{{Name: "s1", Nodes: "n[1-2]"}, {Name: "s2", Nodes: "n[3-5]"}, {Name: "top", Switches: []string{"s1", "s2"}}}
+		site.Switches = []policy.Switch{{Name: "s1", Nodes: "n[1-2]"}, {Name: "s2", Nodes: "n[3-5]"}, {Name: "top", Switches: []string{"s1", "s2"}}}
 	}
 }

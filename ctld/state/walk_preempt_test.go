@@ -1,17 +1,20 @@
 package state
 
-import "github.com/gleaner-hpc/gleaner/sched"
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
 
 // preemption changes a policy.
-func (w *walker) preemption(policy *Policy) {
-	policy.Preempt = PreemptPolicy{Type: sched.PreemptType(w.Intn(3)), Mode: sched.PreemptRequeue}
-	if policy.Preempt.Type == sched.PreemptNone {
-		policy.Preempt.Mode = sched.PreemptUnset
+func (w *walker) preemption(site *policy.Policy) {
+	site.Preempt = policy.Preempt{Type: sched.PreemptType(w.Intn(3)), Mode: sched.PreemptRequeue}
+	if site.Preempt.Type == sched.PreemptNone {
+		site.Preempt.Mode = sched.PreemptUnset
 	}
-	for i := range policy.Partitions {
-		policy.Partitions[i].PreemptMode, policy.Partitions[i].PriorityTier = PreemptMode(w.Intn(6)), uint32(w.Intn(3))
-		if !w.frozen && policy.Partitions[i].PreemptMode == sched.PreemptSuspend {
-			policy.Partitions[i].PreemptMode = sched.PreemptOff
+	for i := range site.Partitions {
+		site.Partitions[i].PreemptMode, site.Partitions[i].PriorityTier = policy.PreemptMode(w.Intn(6)), uint32(w.Intn(3))
+		if !w.frozen && site.Partitions[i].PreemptMode == sched.PreemptSuspend {
+			site.Partitions[i].PreemptMode = sched.PreemptOff
 		}
 	}
 }

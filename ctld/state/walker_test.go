@@ -6,6 +6,8 @@ import (
 	"math/rand"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -156,7 +158,7 @@ func (w *walker) submit() SubmitJob {
 	}
 	if w.chance(40) {
 		first := uint32(w.Intn(5))
-		c.Spec.ArrayTasks = []TaskRange{{First: first, Last: first + uint32(w.Intn(12)), Step: uint32(w.Intn(3))}}
+		c.Spec.ArrayTasks = []ranges.Range{{First: first, Last: first + uint32(w.Intn(12)), Step: uint32(w.Intn(3))}}
 		c.Spec.MaxRunning = uint32(w.Intn(4))
 	}
 	if w.chance(10) {
@@ -175,7 +177,7 @@ func (w *walker) submit() SubmitJob {
 		w.staging(&c)
 	}
 	if w.chance(15) {
-		c.Spec.Licenses = []License{{Name: "x", Count: uint32(w.Intn(3))}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
+		c.Spec.Licenses = []policy.License{{Name: "x", Count: uint32(w.Intn(3))}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
 	}
 	return c
 }
@@ -206,7 +208,7 @@ func (w *walker) targets(v *View) []Target {
 		if job, known := v.Job(target.Job); known && job.Array != 0 && w.chance(60) {
 			target.Job = job.Array
 			first := uint32(w.Intn(8))
-			target.Tasks = []TaskRange{{First: first, Last: first + uint32(w.Intn(5)), Step: 1 + uint32(w.Intn(2))}}
+			target.Tasks = []ranges.Range{{First: first, Last: first + uint32(w.Intn(5)), Step: 1 + uint32(w.Intn(2))}}
 		}
 		targets = append(targets, target)
 	}
@@ -325,30 +327,30 @@ func (w *walker) register(v *View) Command {
 }
 
 func (w *walker) policy() Command {
-	policy := *DefaultPolicy()
-	policy.MinJobAgeS = 5
-	policy.MaxJobCount, policy.MaxSubmitJobsPerUser = 150, 70
-	policy.Partitions[0].AllowRootJobs = w.chance(50)
-	policy.Partitions[0].DefaultTimeS = 60
-	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(10), EnforceQOS: w.chance(10), EnforceLimits: w.chance(20), Safe: w.chance(5)}
+	site := *policy.Default()
+	site.MinJobAgeS = 5
+	site.MaxJobCount, site.MaxSubmitJobsPerUser = 150, 70
+	site.Partitions[0].AllowRootJobs = w.chance(50)
+	site.Partitions[0].DefaultTimeS = 60
+	site.Accounting = policy.Accounting{EnforceAssociations: w.chance(10), EnforceQOS: w.chance(10), EnforceLimits: w.chance(20), Safe: w.chance(5)}
 	if w.chance(70) {
-		policy.Licenses = []License{{Name: "x", Count: 3}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
+		site.Licenses = []policy.License{{Name: "x", Count: 3}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
 	}
 	if w.chance(70) {
-		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
+		site.Partitions = append(site.Partitions, policy.Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
 	}
 	if w.owners && w.chance(70) {
-		policy.Owners = []NodeOwner{{Account: "a0", Nodes: "n[0-2]"}, {Account: "a1", Nodes: "n4"}}[:1+w.Intn(2)]
+		site.Owners = []policy.NodeOwner{{Account: "a0", Nodes: "n[0-2]"}, {Account: "a1", Nodes: "n4"}}[:1+w.Intn(2)]
 	}
 	if w.shares {
-		w.preemption(&policy)
-		w.sharing(&policy)
-		policy.MaxJobCount, policy.MaxSubmitJobsPerUser = 250, 120
-		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
-		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
+		w.preemption(&site)
+		w.sharing(&site)
+		site.MaxJobCount, site.MaxSubmitJobsPerUser = 250, 120
+		site.RequeueExit = []ranges.Range{{First: 1, Last: 40, Step: 1}}
+		site.RequeueExitHold = []ranges.Range{{First: 41, Last: 60, Step: 1}}
 	}
 	if w.mails && w.chance(80) {
-		policy.Mail = &Mail{Program: "/usr/sbin/sendmail"}
+		site.Mail = &policy.Mail{Program: "/usr/sbin/sendmail"}
 	}
-	return ApplyPolicy{Policy: policy}
+	return ApplyPolicy{Policy: site}
 }

@@ -16,10 +16,11 @@ import (
 const commandsDir = "/usr/local/bin"
 
 // Program is the one that all commands are links to. Stager copies the files that are
-// staged.
+// staged. PMIx serves the tasks of a step, where it was built.
 const (
 	Program = "gleaner"
 	Stager  = "gstage"
+	PMIx    = "gpmix"
 )
 
 // linkCommands links Gleaner's commands into commandsDir if the node keeps them in
@@ -93,7 +94,7 @@ func commandNames(dir string) (names []string, err error) {
 			if err != nil || filepath.Base(target) != Program {
 				continue
 			}
-		} else if entry.Name() != Program && entry.Name() != Stager {
+		} else if entry.Name() != Program && entry.Name() != Stager && entry.Name() != PMIx {
 			continue
 		}
 		names = append(names, entry.Name())

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -15,15 +14,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
-// This file serves PMI-1 to the tasks of a step: lines of words over a socket that each
-// task has as PMI_FD. What they put goes to the client at a fence, and comes back with
-// what the tasks of the other nodes have put (proto/step/pmi.go).
+// This file serves PMI to the tasks of a step, over a socket that each task has as PMI_FD:
+// by PMI-1 (pmi1.go), or PMI-2 (pmi2.go) if a task asks for that first. What they put goes
+// to the client at a fence, and comes back with what the tasks of the other nodes have put
+// (proto/step/pmi.go).
 
 // pmiFd is the descriptor of the task's end.
 const pmiFd = taskReportFd + 1
-
-// maxPMILine bounds what a task says at once.
-const maxPMILine = 8 << 10
 
 // pmiServer serves the tasks of one step on this node.
 type pmiServer struct {
@@ -37,6 +34,10 @@ type pmiServer struct {
 	tasks   []*pmiTask
 	arrived int // tasks that are at the fence
 	aborted bool
+
+	attributes step.Pairs // of this node, by PMI-2
+	attrBytes  int
+	waiting    []attrWait // tasks that wait for one
 }
 
 // pmiTask is one task's end.
@@ -45,6 +46,9 @@ type pmiTask struct {
 	conn *os.File
 	// begun: it has said that it is there, and not that it is done.
 	begun bool
+	// atFence: it waits. leave is what lets it go on.
+	atFence bool
+	leave   string
 }
 
 // newPMI is nil if the step is not served.
@@ -52,7 +56,7 @@ func newPMI(launch *step.Launch, send func(step.Message)) *pmiServer {
 	if launch.PMI == nil {
 		return nil
 	}
-	s := &pmiServer{PMI: *launch.PMI, send: send, fresh: step.Pairs{}}
+	s := &pmiServer{PMI: *launch.PMI, send: send, fresh: step.Pairs{}, attributes: step.Pairs{}}
 	s.known = step.Pairs{"PMI_process_mapping": s.Mapping}
 	return s
 }
@@ -73,7 +77,7 @@ func (s *pmiServer) add(rank uint32) (*os.File, error) {
 // environment is what tells a task of it.
 func (s *pmiServer) environment(task *step.Task, here int) []string {
 	return []string{
-		"PMI_FD=" + strconv.Itoa(pmiFd), "PMI_RANK=" + strconv.FormatUint(uint64(task.Rank), 10), "PMI_SIZE=" + strconv.Itoa(s.Size),
+		"PMI_FD=" + strconv.Itoa(pmiFd), "PMI_RANK=" + strconv.FormatUint(uint64(task.Rank), 10), "PMI_SIZE=" + strconv.Itoa(s.Size), "PMI_JOBID=" + s.Name,
 		"MPI_LOCALRANKID=" + strconv.FormatUint(uint64(task.Local), 10), "MPI_LOCALNRANKS=" + strconv.Itoa(here),
 	}
 }
@@ -97,16 +101,27 @@ func (s *pmiServer) close() {
 	}
 }
 
+// serveTask answers a task until it closes its end, or says what cannot be read: then its
+// end is closed, so that it does not wait.
 func (s *pmiServer) serveTask(t *pmiTask) {
-	lines := bufio.NewScanner(t.conn)
-	lines.Buffer(make([]byte, 0, 512), maxPMILine)
-	for lines.Scan() {
-		answer := s.answer(t, parsePMI(lines.Text()))
-		if answer == "" {
-			continue
+	defer t.conn.Close()
+	reader := bufio.NewReaderSize(t.conn, maxPMILine)
+	read, answer := readPMI, s.answerLine
+	for {
+		said, err := read(reader)
+		if err != nil {
+			return
 		}
-		if _, err := t.conn.WriteString(answer + "\n"); err != nil {
-			break
+		if reply := answer(t, said); reply != "" {
+			if _, err := t.conn.WriteString(reply); err != nil {
+				return
+			}
+		}
+		switch {
+		case said["cmd"] == "init" && said["pmi_version"] == "2":
+			read, answer = readPMI2, s.answerMessage
+		case said["cmd"] == "finalize": // a script may start another program, which begins by a line
+			read, answer = readPMI, s.answerLine
 		}
 	}
 }
@@ -131,68 +146,6 @@ func (s *pmiServer) setBegun(t *pmiTask, begun bool) {
 	defer s.mu.Unlock()
 	t.begun = begun
 }
-
-// parsePMI reads "cmd=put key=a value=b c": the last word of a put goes to the line's end.
-func parsePMI(line string) map[string]string {
-	words := map[string]string{}
-	for rest := line; rest != ""; {
-		name, value, _ := strings.Cut(strings.TrimLeft(rest, " "), "=")
-		if name == "value" {
-			words[name] = value
-			break
-		}
-		words[name], rest, _ = strings.Cut(value, " ")
-	}
-	return words
-}
-
-// answer is the line that answers; "" = none, or one that comes later.
-func (s *pmiServer) answer(t *pmiTask, said map[string]string) string {
-	switch said["cmd"] {
-	case "init":
-		s.setBegun(t, true)
-		if said["pmi_version"] != "1" {
-			return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1"
-		}
-		return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
-	case "get_maxes":
-		return fmt.Sprintf("cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d", step.MaxPMIKey, step.MaxPMIKey, step.MaxPMIValue)
-	case "get_appnum":
-		return "cmd=appnum appnum=0"
-	case "get_my_kvsname":
-		return "cmd=my_kvsname kvsname=" + s.Name
-	case "get_universe_size":
-		return "cmd=universe_size size=" + strconv.Itoa(s.Size)
-	case "put":
-		if why := s.put(said["key"], said["value"]); why != "" {
-			return "cmd=put_result rc=-1 msg=" + why
-		}
-		return "cmd=put_result rc=0 msg=success"
-	case "get":
-		if value, known := s.get(said["key"]); known {
-			return "cmd=get_result rc=0 msg=success value=" + value
-		}
-		return "cmd=get_result rc=-1 msg=key_" + clipWord(said["key"]) + "_not_found value=unknown"
-	case "barrier_in":
-		s.arrive()
-		return ""
-	case "finalize":
-		s.setBegun(t, false)
-		return "cmd=finalize_ack"
-	case "abort":
-		s.setBegun(t, false)
-		code, err := strconv.Atoi(said["exitcode"])
-		if err != nil || code < 1 || code > 255 {
-			code = 1
-		}
-		s.abort(code, fmt.Sprintf("task %d called MPI_Abort(%d)", t.rank, code))
-		return ""
-	}
-	return "cmd=" + clipWord(said["cmd"]) + "_result rc=-1 msg=not_supported"
-}
-
-// clipWord keeps an answer to one line that a client reads whole.
-func clipWord(text string) string { return text[:min(len(text), step.MaxPMIKey)] }
 
 // put answers why it did not.
 func (s *pmiServer) put(key, value string) string {
@@ -223,17 +176,23 @@ func (s *pmiServer) get(key string) (string, bool) {
 	return value, known
 }
 
-// arrive is a task at the fence; the last one here has the client told.
-func (s *pmiServer) arrive() {
+// arrive is a task at the fence, and what lets it go on; the last one here has the client
+// told. It answers false to a task that is there already.
+func (s *pmiServer) arrive(t *pmiTask, leave string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if t.atFence {
+		return false
+	}
+	t.atFence, t.leave = true, leave
 	if s.arrived++; s.arrived < len(s.tasks) {
-		return
+		return true
 	}
 	fence := &step.Fence{Pairs: s.fresh}
 	s.known.Add(s.fresh)
 	s.fresh, s.bytes, s.arrived = step.Pairs{}, 0, 0
 	go s.send(fence)
+	return true
 }
 
 // fenced lets all go on.
@@ -245,7 +204,10 @@ func (s *pmiServer) fenced(pairs step.Pairs) {
 	defer s.mu.Unlock()
 	s.known.Add(pairs)
 	for _, t := range s.tasks {
-		_, _ = t.conn.WriteString("cmd=barrier_out\n") // one that has gone is noticed by its reader
+		if t.atFence {
+			t.atFence = false
+			_, _ = t.conn.WriteString(t.leave) // one that has gone is noticed by its reader
+		}
 	}
 }
 

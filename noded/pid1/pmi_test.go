@@ -14,7 +14,7 @@ import (
 // pmiTasks are a server with so many tasks, and their ends.
 func pmiTasks(t testing.TB, count int) (*pmiServer, chan step.Message, []*os.File) {
 	said := make(chan step.Message, 64)
-	server := newPMI(&step.Launch{PMI: &step.PMI{Size: 8, Mapping: "(vector,(0,4,2))", Name: "kvs_1_0"}}, func(m step.Message) { said <- m })
+	server := newPMI(&step.Launch{PMI: &step.PMI{Size: 8, Mapping: "(vector,(0,4,2))", Name: "1.0"}}, func(m step.Message) { said <- m })
 	var ends []*os.File
 	for rank := range uint32(count) {
 		end, err := server.add(rank)
@@ -40,17 +40,17 @@ func TestPMI(t *testing.T) {
 		}
 	}
 	ask(0, "cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
-	ask(1, "cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1")
+	ask(1, "cmd=init pmi_version=3 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=-1")
 	ask(0, "cmd=get_maxes", "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=1024")
-	ask(0, "cmd=get_my_kvsname", "cmd=my_kvsname kvsname=kvs_1_0")
+	ask(0, "cmd=get_my_kvsname", "cmd=my_kvsname kvsname=1.0")
 	ask(0, "cmd=get_universe_size", "cmd=universe_size size=8")
-	ask(0, "cmd=get kvsname=kvs_1_0 key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(0,4,2))")
-	ask(0, "cmd=put kvsname=kvs_1_0 key=a value=b c=d", "cmd=put_result rc=0 msg=success")
-	ask(1, "cmd=get kvsname=kvs_1_0 key=far", "cmd=get_result rc=-1 msg=key_far_not_found value=unknown")
-	ask(1, "cmd=put kvsname=kvs_1_0 key=\xff value=x", "cmd=put_result rc=-1 msg=not_text")
+	ask(0, "cmd=get kvsname=1.0 key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(0,4,2))")
+	ask(0, "cmd=put kvsname=1.0 key=a value=b c=d", "cmd=put_result rc=0 msg=success")
+	ask(1, "cmd=get kvsname=1.0 key=far", "cmd=get_result rc=-1 msg=key_far_not_found value=unknown")
+	ask(1, "cmd=put kvsname=1.0 key=\xff value=x", "cmd=put_result rc=-1 msg=not_text")
 	ask(1, "cmd=put key=x value="+strings.Repeat("v", step.MaxPMIValue+1), "cmd=put_result rc=-1 msg=too_long")
 	ask(1, "cmd=spawn", "cmd=spawn_result rc=-1 msg=not_supported")
-	_, _ = ends[0].WriteString("cmd=barrier_in\n")
+	_, _ = ends[0].WriteString("cmd=barrier_in\ncmd=barrier_in\n") // twice is once
 	select {
 	case m := <-said:
 		t.Fatalf("%+v before all were at the fence", m)
@@ -66,8 +66,8 @@ func TestPMI(t *testing.T) {
 			t.Errorf("after the fence: %q", got)
 		}
 	}
-	ask(1, "cmd=get kvsname=kvs_1_0 key=far", "cmd=get_result rc=0 msg=success value=away")
-	ask(1, "cmd=get kvsname=kvs_1_0 key=a", "cmd=get_result rc=0 msg=success value=b c=d")
+	ask(1, "cmd=get kvsname=1.0 key=far", "cmd=get_result rc=0 msg=success value=away")
+	ask(1, "cmd=get kvsname=1.0 key=a", "cmd=get_result rc=0 msg=success value=b c=d")
 	ask(0, "cmd=finalize", "cmd=finalize_ack")
 	server.ended(0, true)
 	server.ended(1, true)

@@ -31,7 +31,8 @@ type stepRun struct {
 	write  sync.Mutex // one frame at a time on conn
 	tasks  []*task    // in the order of Launch; fixed after start
 	input  inputQueue
-	pmi    *pmiServer // nil = the tasks are not served
+	pmi    *pmiServer  // nil = the tasks are not served
+	pmix   *pmixServer // likewise, by PMIx
 	over   func()
 
 	mu     sync.Mutex // guards task.done, and record
@@ -55,7 +56,12 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 	run.input.init(step.InputWindow)
 	run.pmi = newPMI(launch, run.send)
 	defer run.pmi.close()
-	if err := p.startTasks(run, launch); err != nil {
+	defer func() { run.pmix.close() }()
+	err := p.startPMIx(run, launch)
+	if err == nil {
+		err = p.startTasks(run, launch)
+	}
+	if err != nil {
 		run.abort()
 		run.send(failure(err))
 		return
@@ -82,6 +88,7 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 		tasks.Go(func() { run.waitTask(t) })
 	}
 	run.pmi.serve()
+	run.pmix.serve()
 	go run.pumpInput()
 	go run.readClient(p, reader)
 	tasks.Wait()
@@ -147,6 +154,7 @@ func (p *process1) startTask(run *stepRun, launch *step.Launch, spec *step.Task,
 		defer pmi.Close()
 		env = Overlay(env, run.pmi.environment(spec, len(launch.Tasks)))
 	}
+	env = Overlay(env, run.pmix.environment(spec.Rank))
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -225,7 +233,9 @@ func (run *stepRun) waitTask(t *task) {
 		exited.Code = status.ExitStatus()
 	}
 	run.send(exited)
-	run.pmi.ended(t.rank, exited.Code != 0 || exited.Signal != 0)
+	failed := exited.Code != 0 || exited.Signal != 0
+	run.pmi.ended(t.rank, failed)
+	run.pmix.ended(t.rank, failed)
 }
 
 func (t *task) waitDrained(timeout time.Duration) {
@@ -313,6 +323,7 @@ func (run *stepRun) readClient(p *process1, reader *step.Reader) {
 			p.signal(m)
 		case *step.Fenced:
 			run.pmi.fenced(m.Pairs)
+			run.pmix.fenced(m.Data)
 		default:
 			return
 		}

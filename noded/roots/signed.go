@@ -22,7 +22,7 @@ import (
 // ErrUnsigned is returned, wrapped, for an image that nobody has signed who must have.
 var ErrUnsigned = sign.ErrUnsigned
 
-// Signers are those of whom one must have signed an image, and what says so.
+// Signers are the keys and identities of which one must have signed an image, and what says so.
 type Signers struct {
 	spec.Signers
 	Root []byte // the site's trusted root, for identities

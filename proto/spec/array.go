@@ -53,14 +53,15 @@ func CheckArray(array *pb.ArraySpec) error {
 	return nil
 }
 
-// parseRanges reads "1-5:2,9" into normal ranges.
+// parseRanges reads "1-5:2,9" into normal ranges. As in Slurm blanks may stand before an
+// index, and a comma behind the last: programs write such lists.
 func parseRanges(s string) ([]*pb.ArrayRange, error) {
 	if strings.Count(s, ",") >= MaxArrayRanges {
 		return nil, errTooManyRanges()
 	}
 	var ranges []*pb.ArrayRange
-	for part := range strings.SplitSeq(s, ",") {
-		r, err := parseRange(part)
+	for part := range strings.SplitSeq(strings.TrimSuffix(s, ","), ",") {
+		r, err := parseRange(strings.TrimLeft(part, " "))
 		if err != nil {
 			return nil, err
 		}

@@ -121,7 +121,7 @@ func (v FileNames) symbol(s string, digits int) (string, bool) {
 	case 'u':
 		return v.User, true
 	case 'x':
-		return v.JobName, true
+		return strings.ReplaceAll(v.JobName, "/", "_"), true // a file, not a folder
 	case '%':
 		return "%", digits == 0
 	}

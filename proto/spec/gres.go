@@ -11,12 +11,13 @@ import (
 // ParseGres reads the argument of --gres: "gpu:2", "gpu:a100:2", "gpu" or
 // "gpu:a100" (one of each). "none" and a count of 0 ask for nothing and give
 // no request. A job gets GPUs of one model, so a list with several entries for
-// GPUs is refused. Models are in lower case.
+// GPUs is refused; commas that end it are not, as programs write them. Models are in
+// lower case.
 func ParseGres(s string, scope pb.GpuScope) ([]*pb.GpuRequest, error) {
 	if strings.EqualFold(s, "none") {
 		return nil, nil
 	}
-	words := strings.Split(s, ",")
+	words := strings.Split(strings.TrimRight(s, ","), ",")
 	if len(words) > 1 {
 		return nil, fmt.Errorf("invalid gres %q: a job gets GPUs of one model, type one entry such as gpu:2 or gpu:a100:2", shorten(s))
 	}

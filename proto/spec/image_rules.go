@@ -61,7 +61,7 @@ func ImageProblem(rules *pb.ImageRules, of RulesOf, image string) string {
 	return ""
 }
 
-// Signers are those of whom one must have signed an image.
+// Signers are the keys and identities of which one must have signed an image.
 type Signers struct {
 	Keys       []string // public ones, in PEM
 	Identities []*pb.ImageIdentity

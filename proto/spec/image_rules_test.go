@@ -62,7 +62,7 @@ func TestCheckSigners(t *testing.T) {
 		"no root":          {rules("", good), SiteRules, "identities need trusted_root"},
 		"an owner's root":  {rules("{}", good), OwnerRules, "trusted_root is the site's"},
 		"a large root":     {rules(strings.Repeat(" ", MaxTrustedRootBytes+1), good), SiteRules, "65537 bytes are more than 65536"},
-		"nobody":           {rules("{}"), SiteRules, "or identities, of whom one must have"},
+		"nobody":           {rules("{}"), SiteRules, "or identities. One of the signers must have signed"},
 		"no subject":       {rules("{}", &pb.ImageIdentity{CertificateOidcIssuer: "x"}), SiteRules, "certificate_identity, or certificate_identity_regexp, must say"},
 		"no issuer":        {rules("{}", &pb.ImageIdentity{CertificateIdentityRegexp: "x"}), SiteRules, "certificate_oidc_issuer, or certificate_oidc_issuer_regexp, must say"},
 		"a bad expression": {rules("{}", &pb.ImageIdentity{CertificateIdentityRegexp: "(", CertificateOidcIssuer: "x"}), SiteRules, "certificate_identity_regexp: error parsing regexp"},

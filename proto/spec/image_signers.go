@@ -13,7 +13,7 @@ func checkSigned(all []*pb.SignedImages) error {
 	keys, identities := 0, 0
 	for _, signed := range all {
 		if len(signed.GetImages()) == 0 || len(signed.GetKeys())+len(signed.GetIdentities()) == 0 {
-			return fmt.Errorf("[[images.signed]] needs images, patterns of their names, and keys, the public keys of which one must have signed them, or identities, of whom one must have")
+			return fmt.Errorf("[[images.signed]] needs images (patterns of their names) and signers: keys (public keys) or identities. One of the signers must have signed an image")
 		}
 		for _, key := range signed.GetKeys() {
 			if len(key) > maxKeyBytes || !strings.Contains(key, "-----BEGIN PUBLIC KEY-----") {
@@ -62,7 +62,7 @@ func checkIdentity(identity *pb.ImageIdentity) error {
 		return fmt.Errorf("certificate_identity, or certificate_identity_regexp, must say whose certificate it is, such as release@lab.example")
 	}
 	if identity.GetCertificateOidcIssuer() == "" && identity.GetCertificateOidcIssuerRegexp() == "" {
-		return fmt.Errorf("certificate_oidc_issuer, or certificate_oidc_issuer_regexp, must say who has vouched for them, such as https://token.actions.githubusercontent.com")
+		return fmt.Errorf("certificate_oidc_issuer, or certificate_oidc_issuer_regexp, must say who issued the identity, such as https://token.actions.githubusercontent.com")
 	}
 	for _, word := range []struct {
 		name, text string

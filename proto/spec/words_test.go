@@ -248,6 +248,7 @@ func TestExpandFileName(t *testing.T) {
 		{"%99j", batch, "0000000128"},
 		{"%99999999999999999999j", batch, "0000000128"},
 		{"%5x", batch, "train"},
+		{"o/%x", FileNames{JobName: "../a/b"}, "o/.._a_b"},
 		{"%4s-%3t", step, "0002-005"},
 		{"%%j", batch, "%j"},
 		{"100%", batch, "100%"},

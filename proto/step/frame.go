@@ -196,9 +196,9 @@ func check(m Message) error {
 	case *StepList:
 		return checkSteps(m)
 	case *Fence:
-		return checkPairs(m.Pairs)
+		return checkFence(m.Pairs, m.Data)
 	case *Fenced:
-		return checkPairs(m.Pairs)
+		return checkFence(m.Pairs, m.Data)
 	case *Started:
 		if len(m.Tasks) > MaxTasks {
 			return fmt.Errorf("%w: %d tasks", ErrMalformed, len(m.Tasks))
@@ -224,6 +224,11 @@ func checkLaunch(m *Launch) error {
 	}
 	if err := checkBind(m.CPUBind); err != nil {
 		return err
+	}
+	if m.PMIx != nil {
+		if err := m.PMIx.Check(); err != nil {
+			return err
+		}
 	}
 	seen := make(map[uint32]bool, len(m.Tasks))
 	for _, task := range m.Tasks {

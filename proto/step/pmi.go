@@ -22,15 +22,18 @@ type PMI struct {
 // Fence says that all tasks of a node are at a fence, and what they have put since the one
 // before. Aborted: a task has given up, and the step with it.
 type Fence struct {
-	Pairs   Pairs  `json:"pairs,omitempty"`
+	Pairs Pairs `json:"pairs,omitempty"`
+	// Data is what they have put by PMIx, as its library packs it.
+	Data    []byte `json:"data,omitempty"`
 	Aborted bool   `json:"aborted,omitempty"`
 	Code    int    `json:"code,omitempty"` // with Aborted: the exit status
 	Text    string `json:"text,omitempty"` // with Aborted: what it said
 }
 
-// Fenced is what all nodes have put.
+// Fenced is what all nodes have put, with Data in the order of the nodes.
 type Fenced struct {
-	Pairs Pairs `json:"pairs,omitempty"`
+	Pairs Pairs  `json:"pairs,omitempty"`
+	Data  []byte `json:"data,omitempty"`
 }
 
 // Pairs are keys and their values, which are text without a line's end.
@@ -59,17 +62,17 @@ func (p Pairs) Add(more Pairs) { maps.Copy(p, more) }
 func (*Fence) kind() Kind  { return KindFence }
 func (*Fenced) kind() Kind { return KindFenced }
 
-func checkPairs(pairs Pairs) error {
+func checkFence(pairs Pairs, data []byte) error {
 	for key, value := range pairs {
 		if len(key) > MaxPMIKey || len(value) > MaxPMIValue {
 			return fmt.Errorf("%w: a key of %d bytes with a value of %d", ErrMalformed, len(key), len(value))
 		}
 	}
-	if bytes := pairs.Bytes(); bytes > MaxPMIBytes {
+	if bytes := pairs.Bytes() + len(data); bytes > MaxPMIBytes {
 		return fmt.Errorf("%w: keys of %d bytes", ErrMalformed, bytes)
 	}
 	return nil
 }
 
 // Fenced answers a Fence.
-func (c *Client) Fenced(pairs Pairs) error { return c.send(&Fenced{Pairs: pairs}) }
+func (c *Client) Fenced(all *Fenced) error { return c.send(all) }

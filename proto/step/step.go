@@ -127,6 +127,8 @@ type Launch struct {
 	Share *Share `json:"share,omitempty"`
 	// PMI is nil if the tasks are not served.
 	PMI *PMI `json:"pmi,omitempty"`
+	// PMIx is nil if they are not served by that.
+	PMIx *PMIxJob `json:"pmix,omitempty"`
 	// CPUBind is nil if nothing was said of it.
 	CPUBind *CPUBind `json:"cpu_bind,omitempty"`
 }

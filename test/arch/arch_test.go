@@ -101,6 +101,8 @@ var forbidden = []struct {
 	{[]string{"noded/shim/save"}, []string{"noded/shim"}, []string{"noded/shim/save", "noded/shim/bundle", "noded/shim/remove", "noded/shim/prepare", "noded/shim/relay", "noded/shim/gpumem"}, "a save takes its steps; package supervise decides about it"},
 	{[]string{"noded/shim/client"}, []string{"noded/shim"}, []string{"noded/shim/client", "noded/shim/bundle", "noded/shim/remove", "noded/shim/socket"}, "the daemon reaches a supervisor by its directory and its socket"},
 	{[]string{"ctld/state"}, []string{"ctld"}, []string{"ctld/state"}, "the state machine knows no I/O"},
+	{[]string{"ctld/state/policy"}, []string{"ctld"}, []string{"ctld/state/policy", "ctld/state/bounds", "ctld/state/ranges"}, "the policy is data: what it means for a job or a node, the state decides"},
+	{[]string{"ctld/state/bounds", "ctld/state/ranges"}, []string{"ctld"}, []string{"ctld/state/bounds", "ctld/state/ranges"}, "bounds and ranges are of any command"},
 	{[]string{"cmd/gleaner"}, []string{"ctld", "noded", "cgroup", "checkpoint"}, nil, "user commands speak only the public interface"},
 	{[]string{"cmd/ginit"}, []string{"ctld", "sched", "cgroup", "checkpoint", "proto/gleaner"}, nil, "process 1 stays small"},
 	{[]string{"oci"}, []string{""}, []string{"oci"}, "container images are read without knowing for whom"},

@@ -56,6 +56,7 @@ func differ(t *typing, document, only string) (bool, error) {
 		fmt.Printf("differ: left out: %s\n", reason)
 		return false, nil
 	}
+	rows = t.typeable(rows)
 	if err := t.typeAll(rows); err != nil {
 		return false, err
 	}

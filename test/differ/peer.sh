@@ -79,8 +79,6 @@ MpiDefault=none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
 AccountingStorageType=accounting_storage/$accounting
-AccountingStorageHost=localhost
-AccountingStorageTRES=gres/gpu
 PriorityType=priority/multifactor
 ReturnToService=2
 SchedulerType=sched/backfill
@@ -97,6 +95,10 @@ NodeName=n[1-4] NodeHostname=peer NodeAddr=127.0.0.1 Port=[17001-17004] CPUs=4 R
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
 if [ "$accounting" = slurmdbd ]; then
+	cat >> "$root/etc/slurm/slurm.conf" <<-END
+		AccountingStorageHost=localhost
+		AccountingStorageTRES=gres/gpu
+	END
 	cat > "$root/etc/slurm/slurmdbd.conf" <<-END
 		AuthType=auth/slurm
 		DbdHost=localhost

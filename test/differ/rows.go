@@ -38,10 +38,11 @@ func readRows(path string) ([]row, error) {
 	return rows, nil
 }
 
-// usesAccounting says that the row asks Slurm's accounting, which an installation
-// need not have.
+// usesAccounting says that the answer comes from Slurm's accounting, or shows what it
+// gives a job: an installation need not have it.
 func (r row) usesAccounting() bool {
-	return strings.HasPrefix(r.name, "past-") || strings.HasPrefix(r.name, "account-") || strings.HasPrefix(r.name, "share")
+	return r.name == "queue-fields" || r.name == "control-show-tres" ||
+		strings.HasPrefix(r.name, "past-") || strings.HasPrefix(r.name, "account-") || strings.HasPrefix(r.name, "share")
 }
 
 // listHeading opens the list of the page: tables whose last column names rows.

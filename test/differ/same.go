@@ -14,7 +14,7 @@ func same(slurm, gleaner string) bool {
 	wanted := strings.Split(slurm, "\n")
 	for _, line := range strings.Split(gleaner, "\n") {
 		switch {
-		case len(wanted) > 0 && (line == wanted[0] || wanted[0] != "" && strings.HasPrefix(line, wanted[0]+": ")):
+		case len(wanted) > 0 && (line == wanted[0] || wanted[0] != "" && strings.HasPrefix(line, strings.TrimSuffix(wanted[0], ".")+": ")):
 			wanted = wanted[1:]
 		case remark.MatchString(line):
 		default:

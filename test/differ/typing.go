@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,6 +47,18 @@ func (t *typing) missing() string {
 	_, mariadb := os.Stat(filepath.Join(t.peer, "usr/sbin/mariadbd"))
 	t.accounting = dbd == nil && mariadb == nil
 	return ""
+}
+
+// typeable are those of the rows that the peer can answer; it says which others it
+// leaves out.
+func (t *typing) typeable(rows []row) []row {
+	return slices.DeleteFunc(rows, func(r row) bool {
+		out := r.usesAccounting() && !t.accounting
+		if out {
+			fmt.Printf("differ: left out: %s: there are no slurmdbd and mariadbd in PEER=%s\n", r.name, t.peer)
+		}
+		return out
+	})
 }
 
 // typeAll types the rows into both clusters at the same time.
@@ -89,10 +102,6 @@ func (t *typing) write(rows []row) error {
 		}
 	}
 	for i, r := range rows {
-		if r.usesAccounting() && !t.accounting {
-			fmt.Printf("differ: left out: %s: there are no slurmdbd and mariadbd in PEER=%s\n", r.name, t.peer)
-			continue
-		}
 		path := filepath.Join(t.directory, "rows", fmt.Sprintf("%03d.%s.row", i, r.name))
 		if err := os.WriteFile(path, []byte(r.typed+"\n"), 0o644); err != nil {
 			return err

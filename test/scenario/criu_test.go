@@ -4,13 +4,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 )
 
 // conditions are what stories ask for in brackets.
 var conditions = map[string]func() bool{
 	"criu":   sync.OnceValue(criuWorks),
-	"munged": func() bool { _, err := os.Stat("/usr/sbin/munged"); return err == nil },
+	"munged": func() bool { return exist("/usr/sbin/munged") },
+	"pmi2":   func() bool { return exist("/usr/include/slurm/pmi2.h") },
+	// bin is where make has put gpmix, if it found its library.
+	"openmpi": func() bool { return exist("/usr/bin/mpicc.openmpi", "../../bin/gpmix") },
+}
+
+func exist(paths ...string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool { _, err := os.Stat(path); return err != nil })
 }
 
 func condition(name string) (bool, error) {

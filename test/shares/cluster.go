@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
@@ -72,16 +73,16 @@ func (q *endQueue) Pop() any {
 // newCluster has the labs, the weights and the nodes; nothing runs yet.
 func newCluster(seed uint64, weight uint32) (*cluster, error) {
 	c := &cluster{state: state.New(), random: rand.New(rand.NewPCG(seed, 1)), lengths: map[uint32]int64{}}
-	policy := state.PolicyMessage(state.DefaultPolicy())
-	policy.Priority.WeightFairShare, policy.Priority.DecayHalfLifeS = weight, halfLife
-	policy.Partitions[0].TresBillingWeights = map[string]float64{"gres/gpu": 1}
+	site := policy.Message(policy.Default())
+	site.Priority.WeightFairShare, site.Priority.DecayHalfLifeS = weight, halfLife
+	site.Partitions[0].TresBillingWeights = map[string]float64{"gres/gpu": 1}
 	accounts := state.ChangeAccounts{}
 	for i := range labs {
 		accounts.Changes = append(accounts.Changes,
 			state.AccountChange{Action: state.AddRecord, Record: state.AccountRecord, Account: labs[i].name, Shares: &labs[i].shares},
 			state.AccountChange{Action: state.AddRecord, Record: state.AssociationRecord, Account: labs[i].name, User: labs[i].user})
 	}
-	commands := []state.Command{state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}, accounts}
+	commands := []state.Command{state.ApplyPolicy{Policy: *policy.FromMessage(site)}, accounts}
 	for n := range nodes {
 		register := &pb.Register{Node: fmt.Sprintf("n%d", n+1), Inventory: &pb.Inventory{BootId: "b", Cpus: 64, MemoryBytes: 512 << 30}}
 		for g := range uint32(gpusPerNode) {

@@ -135,7 +135,7 @@ func (b *Builder) mail() {
 		}
 		b.spec.MailTypes = uint32(types)
 	}
-	if b.Values.Given(optMailUser) {
+	if b.Values.Text(optMailUser) != "" {
 		users, err := spec.ParseMailUsers(b.Values.Text(optMailUser))
 		if err != nil {
 			b.Fail(1, "Invalid --%s specification: %w", optMailUser, err)

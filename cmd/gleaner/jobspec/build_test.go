@@ -168,7 +168,7 @@ func TestBuildSpecRefuses(t *testing.T) {
 		"--priority=high":                          {"Invalid --priority specification", 1},
 		"--priority=4294967295":                    {"Invalid --priority specification", 1},
 
-		"--kill-on-invalid-dep=perhaps": {"Invalid --kill-on-invalid-dep specification", 1},
+		"--kill-on-invalid-dep=perhaps": {"Invalid --kill-on-invalid-dep specification", 255},
 		"--export-file=x":               {"--export-file is not supported", 1},
 		"--bogus":                       {"unrecognized option '--bogus'", 255},
 	} {

@@ -29,6 +29,7 @@ type directiveLine struct {
 type directives struct {
 	name     string // of the script, for messages
 	lines    []directiveLine
+	foreign  string // place of the first option for another scheduler, "" = there is none
 	warnings []string
 }
 
@@ -74,6 +75,8 @@ func scriptDirectives(command *option.Command, script []byte, name string) (*dir
 			found.lines = append(found.lines, directiveLine{number, settings})
 		case isCommand(text):
 			commands = true
+		case found.foreign == "" && isForeign(text):
+			found.foreign = found.place(number)
 		default:
 			found.warnMisspelled(number, text)
 		}
@@ -150,6 +153,12 @@ func directive(line string) (prefix, rest string, found bool) {
 		}
 	}
 	return "", "", false
+}
+
+// isForeign reports whether a line holds options for PBS or LSF. sbatch reads some of them,
+// and what it does not know changes the job without a word.
+func isForeign(line string) bool {
+	return strings.HasPrefix(line, "#PBS -") || strings.HasPrefix(line, "#BSUB -")
 }
 
 // isCommand reports whether a line ends the search for options.

@@ -99,11 +99,19 @@ func TestScriptWarnings(t *testing.T) {
 		"#!/bin/sh\n#sbatch -n1\n":                                `line 2 of a.sh is a comment: begin it with "#SBATCH" and a blank to give options`,
 		"#!/bin/sh\n#GSUB: --time=5\n":                            `line 2 of a.sh is a comment: begin it with "#GSUB" and a blank to give options`,
 		"#!/bin/sh\n#SBATCH-n5\n":                                 `line 2 of a.sh is a comment: begin it with "#SBATCH" and a blank to give options`,
+		"#!/bin/sh\n#PBS -n5\n#BSUB -x\n":                         "",
 		"#!/bin/sh\n##SBATCH -n5\n# SBATCH -n5\n#SBATCHES -n5\n":  "",
 	} {
 		found, err := scriptDirectives(scriptCommand(), []byte(script), "a.sh")
 		if err != nil || strings.Join(found.warnings, "\n") != want {
 			t.Errorf("%q: got %q, %v, want %q", script, found.warnings, err, want)
+		}
+		foreign := ""
+		if strings.Contains(script, "#PBS") {
+			foreign = "line 2 of a.sh"
+		}
+		if found.foreign != foreign {
+			t.Errorf("%q: foreign is %q, want %q", script, found.foreign, foreign)
 		}
 	}
 }

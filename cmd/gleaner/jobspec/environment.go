@@ -100,8 +100,7 @@ func chosenVariables(mine []string, export string) ([]string, error) {
 		switch {
 		case strings.EqualFold(word, "ALL"):
 			job.Merge(mine)
-		case strings.EqualFold(word, "NONE"):
-			return nil, option.Fail(1, "Invalid --export specification: NONE cannot be combined with other names")
+		case strings.EqualFold(word, "NONE"): // beside others it adds nothing
 		case !validName(name):
 			return nil, option.Fail(1, "Invalid --export specification: %q is not the name of a variable", name)
 		case hasValue:

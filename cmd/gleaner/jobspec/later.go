@@ -14,7 +14,6 @@ func submitLater() []option.Option {
 		{Long: "batch", Argument: "features", Environment: variables("BATCH"), Later: option.LeaveOut + "; the script runs on the first node"},
 		{Long: "bb", Argument: "specification", Later: "name the files with --stage-in and --stage-out"},
 		{Long: "bbf", Argument: "file", Later: "name the files with --stage-in and --stage-out"},
-		{Long: "cluster-constraint", Argument: "features", Later: option.LeaveOut + "; there is one cluster"},
 		{Long: "container", Argument: "bundle", Environment: variables("CONTAINER"), Later: "bundles of a runtime have no digest, so that two nodes may have different ones: name the image that it was made of with --image"},
 		{Long: "export-file", Argument: "file", Later: "read the file inside the script, or name its variables in --export"},
 		{Long: "gid", Argument: "group", Later: "submit with newgrp(1) or sg(1) in that group"},
@@ -30,6 +29,7 @@ func submitLater() []option.Option {
 func submitIgnored() []option.Option {
 	return []option.Option{
 		{Long: "acctg-freq", Argument: "interval", Environment: variables("ACCTG_FREQ"), InScript: true, Ignored: "usage is measured by the kernel, not sampled"},
+		{Long: "cluster-constraint", Argument: "features", InScript: true, Ignored: "there is one cluster"},
 		{Long: "core-spec", Short: 'S', Argument: "count", Environment: variables("CORE_SPEC"), InScript: true, Ignored: "the job gets all CPUs that it asks for"},
 		{Long: "cores-per-socket", Argument: "count", InScript: true, Ignored: "jobs get CPUs, of whatever sockets"},
 		{Long: "cpu-freq", Argument: "range", InScript: true, Ignored: "the nodes choose their frequencies"},

@@ -32,6 +32,7 @@ const (
 	OptInput         = "input"
 	OptJobName       = "job-name"
 	optKillOnInvalid = "kill-on-invalid-dep"
+	optIgnorePBS     = "ignore-pbs"
 	optMailType      = "mail-type"
 	optMailUser      = "mail-user"
 	OptMem           = "mem"
@@ -73,7 +74,7 @@ func Options() []option.Option {
 }
 
 // notAllocated are options of gsubmit that say something of its script only.
-var notAllocated = []string{optArray, OptOutput, OptError, OptInput, OptOpenMode, OptExport, OptParsable, OptWait, optWaitAllNodes, optWrap, OptTestOnly, "ignore-pbs", OptHold, optRequeue, optNoRequeue}
+var notAllocated = []string{optArray, OptOutput, OptError, OptInput, OptOpenMode, OptExport, OptParsable, OptWait, optWaitAllNodes, optWrap, OptTestOnly, optIgnorePBS, OptHold, optRequeue, optNoRequeue}
 
 // AllocationOptions is the table of a command that asks for nodes and has no script.
 // Variables are those with these beginnings, in place of gsubmit's.
@@ -151,6 +152,6 @@ func submitOptions() []option.Option {
 		{Long: OptVerbose, Short: 'v', InScript: true, Environment: variables("DEBUG"), Help: "say what is sent where"},
 		{Long: optWrap, Argument: "command", Help: "make the script of a shell command"},
 		{Long: OptUID, Argument: "user", Help: "submit for this user, by name or number; only root may"},
-		{Long: "ignore-pbs", Environment: variables("IGNORE_PBS"), InScript: true, Help: "accepted and without effect: #PBS lines are never read"},
+		{Long: optIgnorePBS, Environment: variables("IGNORE_PBS"), InScript: true, Help: "no word about #PBS and #BSUB lines: they are never read"},
 	}
 }

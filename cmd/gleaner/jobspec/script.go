@@ -30,7 +30,7 @@ func loadScript(inv *option.Invocation) (*batchScript, error) {
 		if len(inv.Operands) > 0 {
 			return nil, option.Fail(1, "Script arguments not permitted with --wrap option: %q", inv.Operands[0])
 		}
-		text := "#!/bin/sh\n# This script was made by gsubmit --wrap.\n\n" + inv.Text(optWrap) + "\n"
+		text := "#!/bin/sh\n# This script was created by " + inv.Command.Program() + " --wrap.\n\n" + inv.Text(optWrap) + "\n"
 		script := &batchScript{text: []byte(text), name: "wrap"}
 		return script, checkScript(script.text)
 	}

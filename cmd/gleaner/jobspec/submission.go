@@ -56,6 +56,9 @@ func New(inv *option.Invocation) (*Submission, error) {
 	}
 	environ, warnings := readableEnvironment(inv.Environ)
 	warnings = append(warnings, inScript.warnings...)
+	if inScript.foreign != "" && !values.Given(optIgnorePBS) {
+		warnings = append(warnings, inScript.foreign+" is not read: write options of PBS and LSF as #SBATCH; --"+optIgnorePBS+" is silent about them")
+	}
 	warnings = append(warnings, inv.Command.Ignored(notTyped(values, inv.Values))...)
 	if warning := interpreterWarning(script.text); warning != "" {
 		warnings = append(warnings, warning)
@@ -161,7 +164,7 @@ func submitFor(values option.Values) (string, error) {
 		return "", nil
 	}
 	if os.Geteuid() != 0 {
-		return "", option.Fail(1, "--uid may be used by root only; leave it out to submit as yourself")
+		return "", option.Fail(255, "--uid only permitted by root user: leave it out to submit as yourself")
 	}
 	if values.Text(OptUID) == "" {
 		return "", option.Fail(255, "Invalid --uid specification: type the name or number of a user")

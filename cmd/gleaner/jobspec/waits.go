@@ -29,7 +29,7 @@ func (b *Builder) waits() {
 		case "no":
 			s.KillOnInvalidDependency = proto.Bool(false)
 		default:
-			b.Fail(1, "Invalid --%s specification: %q: type yes or no", optKillOnInvalid, v.Text(optKillOnInvalid))
+			b.Fail(255, "Invalid --%s specification: %q: type yes or no", optKillOnInvalid, v.Text(optKillOnInvalid))
 		}
 	}
 	if v.Given(optPriority) {

@@ -24,7 +24,7 @@ func Command() *option.Command {
 			"Utilization takes the nodes as they are now, as if they had been there all the time. What a drained node still runs is allocated, the rest of it down. Time to come counts for nothing.",
 			"Words may be in any case, and shortened as long as they are clear. What users may not see of others (private_data) is not in their sums.",
 		},
-		Options: []option.Option{
+		Options: append([]option.Option{
 			show.JSONOption(),
 			show.YAMLOption(),
 			{Long: "noheader", Short: 'n', Help: "no header lines"},
@@ -36,8 +36,7 @@ func Command() *option.Command {
 			client.ClusterOption(),
 			{Long: "quiet", Short: 'Q', Help: "accepted and without effect"},
 			{Long: "verbose", Short: 'v', Help: "accepted and without effect"},
-			{Long: "federation", Ignored: "this cluster is the only one"}, {Long: "local", Ignored: "this cluster is the only one"},
-		},
+		}, client.FederationOptions("federation", "local")...),
 		Run: runReport,
 		Examples: []option.Example{
 			{Text: "Who used how many CPU hours since March", Command: "greport -t hours cluster AccountUtilizationByUser start=2026-03-01 end=now"},

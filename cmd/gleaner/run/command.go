@@ -121,7 +121,7 @@ func stepOptions() []option.Option {
 		{Long: "disable-status", Short: 'X', Help: "accepted and without effect: an interrupt always goes to the tasks"},
 		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its own for each task, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all of the step's"},
 		{Long: jobspec.OptGPUBind, Argument: "none|closest|per_task:count|single:tasks|map_gpu:list|mask_gpu:list", Environment: runVariables("GPU_BIND"), Help: "which of its step's GPUs each task sees, by CUDA_VISIBLE_DEVICES: all, so many each, one for so many tasks, or those listed for the tasks of a node in turn; closest changes nothing, because it is not known here which GPUs are close to which CPUs"},
-		{Long: optMPI, Argument: "pmi2|none|list", Environment: runVariables("MPI_TYPE"), Default: "pmi2", Help: "how the tasks of an MPI program find each other: pmi2 serves PMI-1, which MPICH and its relatives speak; none serves nothing; list prints these"},
+		{Long: optMPI, Argument: "pmi2|pmix|none|list", Environment: runVariables("MPI_TYPE"), Default: "pmix for a program that is linked with Open MPI, else pmi2", Help: "how the tasks of an MPI program find each other: pmi2 serves PMI-1 and PMI-2, which MPICH and its relatives speak; pmix serves PMIx, which Open MPI speaks, also as pmix_v4; none serves nothing; list prints these"},
 		{Long: optCPUBind, Argument: "[verbose,]none|threads|cores|sockets|rank|map_cpu:list|mask_cpu:list", Environment: runVariables("CPU_BIND"), Help: "which of its step's CPUs a task may run on: all, its own, those of its cores or sockets, or those listed for the tasks of a node in turn", Default: "none"},
 	}, allocation.Options()...)
 }

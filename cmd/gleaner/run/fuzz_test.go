@@ -35,6 +35,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(sound, frames(&step.Started{}, &step.InputCredit{Bytes: 1 << 31}, &step.Exited{Rank: 2}, &step.Done{}))
 	f.Add(frames(&step.Failed{Text: "\x1b[2J", Code: -7}), frames(started, started))
 	f.Add(frames(&step.Output{Rank: 1 << 31, Stream: step.Stderr, Data: []byte("x")}), frames(&step.Exited{Rank: 77, Code: 1}))
+	f.Add(frames(started, &step.Fence{Data: []byte("x")}, &step.Done{}), frames(&step.Fence{Pairs: step.Pairs{"a": "b"}}, &step.Fence{Aborted: true, Code: -1, Text: "\x1b"}))
 	f.Add(frames(&step.Done{}, &step.Done{}), frames(&step.PortNumber{Port: 1}))
 	f.Add([]byte("\x13\x00\x00\x00\x11{\"code\":256,\"a\":0}"), []byte{})
 	command := Command()

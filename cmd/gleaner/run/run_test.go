@@ -96,7 +96,7 @@ func TestRunRefuses(t *testing.T) {
 		"-m plane=0 x":             {"grun: error: Invalid --distribution specification: ", 255},
 		"-m arbitrary x":           {"grun: error: --distribution=arbitrary needs a node for each task", 1},
 		"-m arbitrary -w n9 x":     {"grun: error: Unable to create step for job 7: Requested node configuration is not available\n", 1},
-		"--mpi=pmix true":          {"grun: error: --mpi=pmix is not supported: ", 1},
+		"--mpi=pmi3 true":          {"grun: error: --mpi=pmi3 is not supported: ", 1},
 		"-n9 true":                 {"grun: error: Unable to create step for job 7: More processors requested than permitted\n", 1},
 		"-o /nowhere/x true":       {"grun: error: Unable to open file /nowhere/x for output: no such file or directory\n", 1},
 		"-i /nowhere/x true":       {"grun: error: Unable to open file /nowhere/x for input: no such file or directory\n", 1},

@@ -57,7 +57,7 @@ type stepRunner struct {
 	started   []bool
 	waiting   []syscall.Signal // for the nodes that have not started
 	status    int
-	fences    map[int]step.Pairs   // of the nodes whose tasks are at a fence
+	fences    map[int]*step.Fence  // of the nodes whose tasks are at a fence
 	ends      map[taskEnd][]uint32 // not reported yet
 	ending    bool                 // told to end
 	interrupt time.Time            // the last one
@@ -162,7 +162,12 @@ func (r *stepRunner) launchOrder(argv []string) (step.Launch, error) {
 	launch := step.Launch{
 		Step: r.number, Argv: argv, Env: environment, Cwd: step.Bytes(r.directory), Umask: umask,
 	}
-	launch.PMI = r.pmi()
+	switch r.mpi(argv) {
+	case mpiPMI2:
+		launch.PMI = r.pmi()
+	case mpiPMIx:
+		launch.PMIx = r.pmix()
+	}
 	launch.Input, launch.InputTask = input.inputMode()
 	if launch.CPUBind, err = readCPUBind(r.inv.Values, r.request.CPUsPerTask); err != nil {
 		return step.Launch{}, err
@@ -176,6 +181,11 @@ func (r *stepRunner) launchOn(place int, launch step.Launch) (*step.Launch, erro
 	id := "SLURM_NODEID=" + strconv.Itoa(place)
 	here := &r.plan[place]
 	launch.Share = &step.Share{CPUs: here.share.CPUs, GPUs: here.share.GPUs}
+	if launch.PMIx != nil {
+		ofNode := *launch.PMIx
+		ofNode.Here = place
+		launch.PMIx = &ofNode
+	}
 	for local, rank := range here.ranks {
 		gpus, err := r.gpuBind.OfTask(local, len(here.share.GPUs))
 		if err != nil {

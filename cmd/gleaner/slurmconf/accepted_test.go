@@ -4,18 +4,18 @@ import (
 	"testing"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clusterfile"
-	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	"github.com/gleaner-hpc/gleaner/noded"
 )
 
 // TestAccepted: the controllers take the policy, and gnoded its configuration.
 func TestAccepted(t *testing.T) {
 	result := converted(t, site)
-	policy, err := clusterfile.Parse([]byte(result.Cluster))
+	site, err := clusterfile.Parse([]byte(result.Cluster))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.NormalizePolicy(state.PolicyFromMessage(policy)); err != nil {
+	if _, err := policy.Normalize(policy.FromMessage(site)); err != nil {
 		t.Errorf("%v\n%s", err, result.Cluster)
 	}
 	for _, node := range result.Nodes {

@@ -25,7 +25,7 @@ var counterparts = map[string]struct{ table, key, takes string }{
 var settled = map[string]string{
 	"accountingstoragetype": "accounts are kept by the controllers", "accountingstoragehost": "accounts are kept by the controllers", "accountingstoreflags": "accounts are kept by the controllers",
 	"authtype": "the kernel or a certificate says who asks, or munge with munge_socket in gctld.toml", "credtype": "the kernel, or a certificate, says who asks",
-	"cryptotype": "the kernel, or a certificate, says who asks", "mpidefault": "srun serves PMI-1 by default; Open MPI's programs start through mpirun",
+	"cryptotype": "the kernel, or a certificate, says who asks", "mpidefault": "srun serves a program of Open MPI by PMIx, any other by PMI-2 and PMI-1; --mpi and SLURM_MPI_TYPE say otherwise",
 	"proctracktype": "each job has its own container and control groups", "taskplugin": "each job has its own container and control groups",
 	"jobacctgathertype": "each job has its own container and control groups", "selecttype": "CPUs, memory and GPUs are always counted", "selecttypeparameters": "CPUs, memory and GPUs are always counted",
 	"prioritytype": "the priority is multifactor as soon as a weight is set", "priorityflags": "Fair Tree is always used",

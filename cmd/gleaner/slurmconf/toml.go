@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// quoted is a text of TOML.
+// bounds.Quoted is a text of TOML.
 func quoted(text string) string {
 	var out strings.Builder
 	out.WriteByte('"')

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/bounds"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -49,17 +51,17 @@ const startMS = 1_700_000_000_000
 // New is idle nodes with 64 CPUs, 512 GiB and 8 linked GPUs each.
 func New(kind string, nodes int) (*Cluster, error) {
 	c := &Cluster{state: state.New(), nowMS: startMS}
-	policy := *c.state.View().Policy()
-	policy.MaxSubmitJobsPerUser, policy.MaxJobCount = 10_000_000, 10_000_000
+	site := *c.state.View().Policy()
+	site.MaxSubmitJobsPerUser, site.MaxJobCount = 10_000_000, 10_000_000
 	switch kind {
 	case "builtin", "backfill":
-		policy.Scheduler = state.SchedulerFromMessage(&pb.SchedulerPolicy{
-			Type: kind, BfJobPartCountReserve: state.DefaultPartJobs, BfMaxJobTest: state.DefaultPlannedJobs, BfMaxJobArrayResv: state.DefaultPlannedTasks,
+		site.Scheduler = policy.SchedulerFromMessage(&pb.SchedulerPolicy{
+			Type: kind, BfJobPartCountReserve: policy.DefaultPartJobs, BfMaxJobTest: policy.DefaultPlannedJobs, BfMaxJobArrayResv: policy.DefaultPlannedTasks,
 		})
 	default:
 		return nil, fmt.Errorf("type %q: use builtin or backfill", kind)
 	}
-	if _, err := c.apply(state.ApplyPolicy{Policy: policy}, state.RequestID{}); err != nil {
+	if _, err := c.apply(state.ApplyPolicy{Policy: site}, state.RequestID{}); err != nil {
 		return nil, err
 	}
 	for n := range nodes {
@@ -265,7 +267,7 @@ func median(all []float64) float64 {
 
 // start commits what a plan starts.
 func (c *Cluster) start(made *pass) error {
-	for chunk := range slices.Chunk(state.PlanToCommand(&made.snapshot, &made.plan).Starts, state.MaxStarts) {
+	for chunk := range slices.Chunk(state.PlanToCommand(&made.snapshot, &made.plan).Starts, bounds.MaxStarts) {
 		result, err := c.apply(state.PlaceJobs{Starts: chunk}, state.RequestID{})
 		if err != nil {
 			return err

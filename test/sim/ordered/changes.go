@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
 )
@@ -51,12 +52,12 @@ func (w *World) meddle(in *intent) {
 		w.update(in)
 	case n < 14 && !whole: // some tasks of an array
 		index := uint32(pick(w.rng, in.indices()))
-		some := []state.TaskRange{{First: index, Last: index + uint32(w.rng.IntN(2)), Step: 1}}
+		some := []ranges.Range{{First: index, Last: index + uint32(w.rng.IntN(2)), Step: 1}}
 		w.later(in, some, hold)
 		w.later(in, some, release)
 	case n < 16 && !whole:
 		index := uint32(pick(w.rng, in.indices()))
-		w.later(in, []state.TaskRange{{First: index, Last: index, Step: 1}}, change{"cancel", history.Query, false, func(t []state.Target) state.Command {
+		w.later(in, []ranges.Range{{First: index, Last: index, Step: 1}}, change{"cancel", history.Query, false, func(t []state.Target) state.Command {
 			return state.CancelJobs{Targets: t, UID: in.uid}
 		}, nil})
 	}
@@ -101,11 +102,11 @@ func (w *World) update(in *intent) {
 
 // later has a user ask for a change of a job, or of some tasks of it, and look
 // what came of it.
-func (w *World) later(in *intent, tasks []state.TaskRange, c change) {
+func (w *World) later(in *intent, tasks []ranges.Range, c change) {
 	w.after(between(w.rng, 0, 20*time.Minute), func() { w.askFor(in, tasks, c) })
 }
 
-func (w *World) askFor(in *intent, tasks []state.TaskRange, c change) {
+func (w *World) askFor(in *intent, tasks []ranges.Range, c change) {
 	job, listed := in.submit.jobID, in.spec.GetArray() == nil
 	what := fmt.Sprintf("%s %d", c.name, job)
 	w.trace("user", "%s", what)

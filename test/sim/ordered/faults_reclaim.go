@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/policy"
 )
 
 // hasOwners says whether nodes of a day have owners, who take them back. The first days
@@ -21,9 +22,9 @@ func hasOwners(seed uint64) bool { return seed > 40 && seed%8 == 5 }
 var ownerOf = map[string]string{"n1": labs[0], "n2": labs[0], "n3": labs[1]}
 
 // owners says the same in a policy, which names each owner once.
-func owners() (all []state.NodeOwner) {
+func owners() (all []policy.NodeOwner) {
 	for _, lab := range labs {
-		owner := state.NodeOwner{Account: lab}
+		owner := policy.NodeOwner{Account: lab}
 		for _, name := range slices.Sorted(maps.Keys(ownerOf)) {
 			if ownerOf[name] == lab {
 				owner.Nodes = strings.TrimPrefix(owner.Nodes+","+name, ",")

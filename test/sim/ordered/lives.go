@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/ctld/state/ranges"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -88,7 +89,7 @@ func (in *intent) indices() []int {
 func targetOf(job *state.Job) state.Target {
 	switch {
 	case job.HasTask:
-		return state.Target{Job: job.Array, Tasks: []state.TaskRange{{First: job.Task, Last: job.Task, Step: 1}}}
+		return state.Target{Job: job.Array, Tasks: []ranges.Range{{First: job.Task, Last: job.Task, Step: 1}}}
 	case job.Array != 0:
 		return state.Target{Job: job.Array, Tasks: job.Tasks}
 	}
