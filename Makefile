@@ -157,7 +157,7 @@ demo-migrate: build ## a Python job that counts in its memory moves between two 
 	@$(SUDO) contrib/demo-migrate.sh
 
 # Twenty minutes on two cores.
-gangs: build ## connected jobs on several nodes move again and again (ROUNDS=50 ONLY=ring|workers|dask|mpich|openmpi)
+gangs: build ## connected jobs on several nodes move again and again (ROUNDS=50 ONLY=ring|workers|dask|mpich|mpich6|openmpi|openmpi6)
 	@$(SUDO) env ROUNDS='$(or $(ROUNDS),50)' ONLY='$(ONLY)' test/gangs/gangs.sh
 
 demo-network: build ## a job on two nodes moves with its open connections, in mid-stream, while one of its nodes is drained

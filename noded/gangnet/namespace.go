@@ -86,20 +86,25 @@ func unlessNoIPv6(err error) error {
 // linkMetric is that of the route over the link: smaller than that of the fallback.
 const linkMetric = 256
 
-// Raise gives the link its addresses and its size, and turns it on. The IPv6 address stays on
-// the loopback interface alone: there would be two of it.
+// Raise gives the link its addresses and its size, and turns it on. They are on the loopback
+// interface too; programs that look for the addresses of an interface find them here.
 func (o *Opened) Raise() error {
-	address := netip.PrefixFrom(o.Own.V4, o.Network.V4.Bits())
+	v4, v6 := netip.PrefixFrom(o.Own.V4, o.Network.V4.Bits()), netip.PrefixFrom(o.Own.V6, o.Network.V6.Bits())
 	return inNamespace(o.Namespace, func(h *netlink.Handle) error {
 		link, err := h.LinkByName(Device)
 		if err != nil {
 			return err
 		}
-		err = errors.Join(h.LinkSetMTU(link, o.MTU), h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(address)}), h.LinkSetUp(link))
+		err = errors.Join(h.LinkSetMTU(link, o.MTU), h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(v4)}), h.LinkSetUp(link))
 		if err != nil {
 			return err
 		}
-		return unlessNoIPv6(route(h, link, o.Network.V6, o.Own.V6, linkMetric))
+		// The kernel's own route would say nothing of the sender's address.
+		err = h.AddrReplace(link, &netlink.Addr{IPNet: ipNet(v6), Flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE})
+		if err == nil {
+			err = route(h, link, o.Network.V6, o.Own.V6, linkMetric)
+		}
+		return unlessNoIPv6(err)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -49,6 +50,44 @@ func New(c Config) *Out {
 
 // ErrClosed is returned by Join after Close.
 var ErrClosed = errors.New("the job's network is closed")
+
+// Begin makes what can be made before the job's process 1 is there, beside whatever else its
+// start takes: Join then takes less time. What fails is done again by Join, which says why.
+// It is not for restored jobs, which bring their addresses along.
+func (o *Out) Begin() {
+	if o.Alone {
+		return
+	}
+	go func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.closed || o.pid != 0 {
+			return
+		}
+		if err := o.begin(); err != nil {
+			o.Log.Info("the job's network could not be begun ahead, and is made when its process 1 is there", "error", err)
+		}
+	}()
+}
+
+func (o *Out) begin() error {
+	node, err := nodeSide()
+	if err != nil {
+		return err
+	}
+	defer node.close()
+	note, err := openForwardings()
+	if err != nil {
+		return err
+	}
+	defer note.close()
+	o.plan = o.newPlan()
+	if err := o.take(node); err != nil {
+		return err
+	}
+	_, err = o.admit(node, note)
+	return err
+}
 
 // Join links the network namespace of a job's process 1 with the node, when none of its
 // processes has run. In a restored job, connections that led out are reset first.
@@ -106,18 +145,9 @@ func (o *Out) link(job *side) error {
 	if err := job.giveAddresses(&o.plan); err != nil {
 		return err
 	}
-	uplinks, err := node.uplinks()
+	uplinks, err := o.admit(node, note)
 	if err != nil {
 		return err
-	}
-	if err := note.forward(uplinks); err != nil {
-		return err
-	}
-	o.plan.Guarded = note.set
-	if o.table == nil {
-		if o.table, err = makeTable(&o.plan); err != nil {
-			return err
-		}
 	}
 	o.linked = true
 	alias := fmt.Sprintf("%s%d on %s: %s", aliasPrefix, o.Job, o.Node, o.Who)
@@ -130,14 +160,39 @@ func (o *Out) link(job *side) error {
 	return err
 }
 
+// admit lets packets of the job, and of no one else, pass through the node.
+func (o *Out) admit(node *side, note *forwardings) (uplinks []string, err error) {
+	if uplinks, err = node.uplinks(); err != nil {
+		return nil, err
+	}
+	if err := note.forward(uplinks); err != nil {
+		return nil, err
+	}
+	if o.table != nil && o.pid == 0 && !slices.Equal(o.plan.Guarded, note.set) { // it changed since Begin
+		o.discardTable()
+	}
+	o.plan.Guarded = note.set
+	if o.table == nil {
+		o.table, err = makeTable(&o.plan)
+	}
+	return uplinks, err
+}
+
+func (o *Out) newPlan() Plan {
+	return Plan{Link: LinkName(o.Who), Ranges: o.Ranges, Policy: o.Policy, Six: passesIPv6()}
+}
+
 // choose chooses the job's addresses: those that it has, or the first that are free. The
 // note is locked, so no other job chooses.
 func (o *Out) choose(node, job *side) error {
-	o.plan = Plan{Link: LinkName(o.Who), Ranges: o.Ranges, Policy: o.Policy, Six: passesIPv6()}
 	v4, v6, err := job.ownAddresses(o.Besides)
 	if err != nil {
 		return err
 	}
+	if o.table != nil && !v4.IsValid() && o.begun(node) {
+		return nil
+	}
+	o.plan = o.newPlan()
 	if v4.IsValid() {
 		if v6.IsValid() {
 			o.plan.V6 = v6
@@ -147,6 +202,25 @@ func (o *Out) choose(node, job *side) error {
 		o.plan.V4 = v4
 		return node.mustBeFree(v4)
 	}
+	return o.take(node)
+}
+
+// begun says whether what Begin chose still holds. It keeps no address from other jobs.
+func (o *Out) begun(node *side) bool {
+	if node.mustBeFree(o.plan.V4) == nil && o.plan.Six == passesIPv6() {
+		return true
+	}
+	o.discardTable()
+	return false
+}
+
+func (o *Out) discardTable() {
+	o.table.close()
+	o.table = nil
+}
+
+// take takes the first addresses that are free.
+func (o *Out) take(node *side) error {
 	for i := range o.Ranges.Tries() {
 		o.plan.V4, o.plan.V6 = o.Ranges.Pair(o.Number + i)
 		err := node.mustBeFree(o.plan.V4)

@@ -69,10 +69,7 @@ const guardTable = Prefix + "-guard"
 // guard makes the node's table be about these interfaces, in one step; without any there is
 // none. It belongs to nobody: it stays when everything is killed.
 func guard(uplinks []string) error {
-	if _, err := occupied(); err != nil {
-		return fmt.Errorf("reach nftables: %w", err)
-	}
-	conn, err := nftables.New()
+	conn, err := occupied()
 	if err != nil {
 		return fmt.Errorf("reach nftables: %w", err)
 	}

@@ -125,6 +125,8 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.neverRan()
 	}
+	defer p.closeOut()
+	p.beginOut()
 	if err := p.beginNetwork(); err != nil {
 		cleanup()
 		return p.failed(err)
@@ -136,7 +138,6 @@ func (p *alloc) run() *pb.AllocEnded {
 		defer stop()
 		go p.watchPeers(ctx)
 	}
-	defer p.closeOut()
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)

@@ -29,6 +29,13 @@ func (p *alloc) prepareOut(spec *container.Spec) {
 	}
 }
 
+// beginOut makes what it can of the way out while the container is made.
+func (p *alloc) beginOut() {
+	if p.out != nil && p.order.Restore == nil {
+		p.out.Begin()
+	}
+}
+
 // policyOf is what the controllers allow. A destination that this version does not know is
 // left out: less is allowed then.
 func policyOf(o *pb.Outside) network.Policy {

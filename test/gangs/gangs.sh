@@ -214,10 +214,12 @@ fi
 if command -v mpicc.mpich mpiexec.hydra > /dev/null; then
 	mpicc.mpich -O1 -o ring.mpich ring.c
 	program mpich 2 'exec mpiexec.hydra ./ring.mpich'
+	program mpich6 2 'UCX_TCP_AF_PRIO=inet6 UCX_NET_DEVICES=gang0 exec mpiexec.hydra ./ring.mpich'
 fi
 if command -v mpicc.openmpi mpirun.openmpi > /dev/null; then
 	mpicc.openmpi -O1 -o ring.openmpi ring.c
 	program openmpi 2 'exec mpirun.openmpi --mca btl tcp,self ./ring.openmpi'
+	program openmpi6 2 'exec mpirun.openmpi --mca btl tcp,self --mca btl_tcp_disable_family 4 ./ring.openmpi'
 fi
 echo "$moved of $tried moves"
 [ $((moved * 100)) -ge $((tried * 99)) ] || failures=1

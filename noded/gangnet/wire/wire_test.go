@@ -206,6 +206,36 @@ func devicesIn(t *testing.T, namespace string) (text string) {
 	return text
 }
 
+// TestAddressesOfTheLink: programs that look for an interface's addresses find both.
+func TestAddressesOfTheLink(t *testing.T) {
+	p := newPart(t, gangnet.Userspace, 0)
+	for range 2 { // it comes back after a cut
+		if err := p.Open(p.namespace); err != nil {
+			t.Fatal(err)
+		}
+		var seen []net.Addr
+		err := gangnet.Within(p.namespace, func() error {
+			link, err := net.InterfaceByName(gangnet.Device)
+			if err == nil {
+				seen, err = link.Addrs()
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := p.Addresses()
+		for _, want := range []netip.Prefix{netip.PrefixFrom(own.V4, network.V4.Bits()), netip.PrefixFrom(own.V6, network.V6.Bits())} {
+			if !strings.Contains(fmt.Sprint(seen), want.String()) {
+				t.Errorf("%s is not among %v", want, seen)
+			}
+		}
+		if err := p.Cut(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestGoneWithItsSupervisor: when nobody asks any more, process and link go.
 func TestGoneWithItsSupervisor(t *testing.T) {
 	for _, carrier := range []gangnet.Carrier{gangnet.Userspace, gangnet.Kernel} {
