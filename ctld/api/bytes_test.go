@@ -254,7 +254,7 @@ func TestUnreadByUser(t *testing.T) {
 	}
 	prototest.Eventually(t, "answers are held", func() bool { return d.answers.Held() > heldAnswersPerUser-6*mib })
 	held := prototest.Heap() - before
-	if t.Logf("%d MiB held", held/mib); held > 3*heldAnswersPerUser { // those that wait have been made
+	if t.Logf("%d MiB held", held/mib); held > 6*heldAnswersPerUser { // the reader's side too; without a bound it is a hundred answers
 		t.Errorf("%d MiB are held", held/mib)
 	}
 	if counted := d.answers.Held(); counted > heldAnswersPerUser {
