@@ -142,9 +142,16 @@ func Dial(targets []string, tlsDir string, options ...grpc.DialOption) (*grpc.Cl
 	}, options...)...)
 }
 
+// connectionWindow is what all calls together may have under way. gRPC gives it back when
+// bytes come, not when they are read: nothing is held by it.
+const connectionWindow = 4 << 20
+
 // Window bounds what a controller may have sent in each call before it is read: who relays
 // for others holds it for them. Otherwise gRPC raises it to megabytes on a quick connection.
-func Window(bytes int32) grpc.DialOption { return grpc.WithInitialWindowSize(bytes) }
+// It raises neither window then, so that of the connection must be large.
+func Window(bytes int32) []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithInitialWindowSize(bytes), grpc.WithInitialConnWindowSize(connectionWindow)}
+}
 
 func parseAll(targets []string) (addresses []resolver.Address, needTLS bool, err error) {
 	if len(targets) == 0 {

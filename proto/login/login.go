@@ -181,7 +181,7 @@ func (a *Agent) take(uid uint32) (controllers *dial.Controllers, release func(),
 		return nil, nil, status.Errorf(codes.Unavailable, "user %d has %d requests under way on this host: wait until some are answered, or end some", uid, u.calls)
 	}
 	if u.controllers == nil {
-		if u.controllers, err = dial.Open(a.Controllers, a.TLSDir, dial.Window(callWindow)); err != nil {
+		if u.controllers, err = dial.Open(a.Controllers, a.TLSDir, dial.Window(callWindow)...); err != nil {
 			u.controllers = nil
 			a.forget(uid, u)
 			return nil, nil, status.Errorf(codes.Unavailable, "the agent of this host cannot ask a controller: %v", err)

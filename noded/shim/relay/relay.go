@@ -110,7 +110,7 @@ func (r *Relay) controller() (*dial.Controllers, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.conn == nil {
-		conn, err := dial.Open(r.Settings.Controllers, r.Settings.TLSDir, dial.Window(controllerWindow))
+		conn, err := dial.Open(r.Settings.Controllers, r.Settings.TLSDir, dial.Window(controllerWindow)...)
 		if err != nil {
 			return nil, err
 		}
