@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,9 @@ import (
 
 // pmiFd is the descriptor of the task's end.
 const pmiFd = taskReportFd + 1
+
+// lastWords bounds the wait for what a task has said that has ended.
+const lastWords = time.Second
 
 // pmiServer serves the tasks of one step on this node.
 type pmiServer struct {
@@ -42,8 +46,9 @@ type pmiServer struct {
 
 // pmiTask is one task's end.
 type pmiTask struct {
-	rank uint32
-	conn *os.File
+	heard chan struct{} // closed when nothing more comes from it
+	rank  uint32
+	conn  *os.File
 	// begun: it has said that it is there, and not that it is done.
 	begun bool
 	// atFence: it waits. leave is what lets it go on.
@@ -70,7 +75,7 @@ func (s *pmiServer) add(rank uint32) (*os.File, error) {
 	if err := unix.SetNonblock(ends[0], true); err != nil { // else Close would not end a Read
 		return nil, err
 	}
-	s.tasks = append(s.tasks, &pmiTask{rank: rank, conn: os.NewFile(uintptr(ends[0]), "pmi")})
+	s.tasks = append(s.tasks, &pmiTask{heard: make(chan struct{}), rank: rank, conn: os.NewFile(uintptr(ends[0]), "pmi")})
 	return os.NewFile(uintptr(ends[1]), "pmi of the task"), nil
 }
 
@@ -104,6 +109,7 @@ func (s *pmiServer) close() {
 // serveTask answers a task until it closes its end, or says what cannot be read: then its
 // end is closed, so that it does not wait.
 func (s *pmiServer) serveTask(t *pmiTask) {
+	defer close(t.heard)
 	defer t.conn.Close()
 	reader := bufio.NewReaderSize(t.conn, maxPMILine)
 	read, answer := readPMI, s.answerLine
@@ -127,18 +133,29 @@ func (s *pmiServer) serveTask(t *pmiTask) {
 }
 
 // ended is the end of a task. One that failed before it was done leaves the others waiting
-// at their next fence, so the step ends.
+// at their next fence, so the step ends. What it said last, why it gave up for example,
+// is heard first.
 func (s *pmiServer) ended(rank uint32, failed bool) {
 	if s == nil || !failed {
 		return
 	}
-	s.mu.Lock()
 	at := slices.IndexFunc(s.tasks, func(t *pmiTask) bool { return t.rank == rank })
-	begun := at >= 0 && s.tasks[at].begun
-	s.mu.Unlock()
-	if begun {
-		s.abort(1, fmt.Sprintf("task %d ended without MPI_Finalize", rank))
+	if at < 0 {
+		return
 	}
+	t := s.tasks[at]
+	go func() {
+		select {
+		case <-t.heard:
+		case <-time.After(lastWords): // a process that it has started has its end too
+		}
+		s.mu.Lock()
+		begun := t.begun
+		s.mu.Unlock()
+		if begun {
+			s.abort(1, fmt.Sprintf("task %d ended without MPI_Finalize", rank))
+		}
+	}()
 }
 
 func (s *pmiServer) setBegun(t *pmiTask, begun bool) {

@@ -264,17 +264,20 @@ func (s *pmixServer) setBegun(rank uint32, begun bool) {
 	}
 }
 
-// ended is the end of a task, as pmiServer.ended.
+// ended is the end of a task, as pmiServer.ended. What the program has to say of it comes
+// another way, and may come later.
 func (s *pmixServer) ended(rank uint32, failed bool) {
 	if s == nil || !failed {
 		return
 	}
-	s.mu.Lock()
-	begun := s.begun[rank]
-	s.mu.Unlock()
-	if begun {
-		s.abort(1, fmt.Sprintf("task %d ended without MPI_Finalize", rank))
-	}
+	time.AfterFunc(lastWords, func() {
+		s.mu.Lock()
+		begun := s.begun[rank]
+		s.mu.Unlock()
+		if begun {
+			s.abort(1, fmt.Sprintf("task %d ended without MPI_Finalize", rank))
+		}
+	})
 }
 
 // fenced lets the tasks go on that are at a fence.
