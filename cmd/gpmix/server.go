@@ -27,7 +27,7 @@ type fence struct {
 	over func(all []byte)
 }
 
-// served is the one of this process: the library has no more.
+// served is the only one of this process, as the library has it.
 var served server
 
 // say is called with mu held.

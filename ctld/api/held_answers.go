@@ -25,8 +25,6 @@ import (
 const (
 	heldAnswersPerUser = 2 * spec.MaxMessageBytes // of lists, of sessions, and of other answers
 	heldAnswers        = 16 * spec.MaxMessageBytes
-	// leastHeld is what a small answer counts: a stream has a cost beyond it.
-	leastHeld = 4 << 10
 )
 
 // answerPatience is how long an answer waits until others of its user have been read.
@@ -109,7 +107,7 @@ func (s *core) hold(ctx context.Context, who string, answer any) (any, error) {
 func (s *core) holdBytes(ctx context.Context, who string, bytes int) (*budget.Share, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
-	share, err := s.answers.Take(ctx, who, int64(max(bytes, leastHeld)))
+	share, err := s.answers.Take(ctx, who, int64(max(bytes, passon.LeastHeld)))
 	if err != nil {
 		refusals.WithLabelValues(boundBytes).Inc()
 		return nil, status.Errorf(codes.Unavailable, "the controller is busy: it holds answers of up to %s that were not read, and this one of %d bytes found no room among them for %v: read or end the requests that are open, and try again",

@@ -1,15 +1,11 @@
 package replica
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"testing"
 	"time"
@@ -18,29 +14,6 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
-
-// pair is a certificate that signs itself, for both ends.
-func pair(t *testing.T) (server, client *tls.Config) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"peer"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	certificates := []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
-	return &tls.Config{Certificates: certificates, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool},
-		&tls.Config{Certificates: certificates, RootCAs: pool, ServerName: "peer"}
-}
 
 // TestAnotherFailureIsNoStart: what fails otherwise than a controller that has just started
 // is not taken for one.
@@ -63,7 +36,7 @@ func TestAnotherFailureIsNoStart(t *testing.T) {
 
 func listenWire(t *testing.T) (*Wire, *tls.Config) {
 	t.Helper()
-	server, client := pair(t)
+	server, client := prototest.SelfSigned(t)
 	wire, err := Listen(new(Sockets), "127.0.0.1:0", "", server, client)
 	if err != nil {
 		t.Fatal(err)

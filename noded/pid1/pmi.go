@@ -153,10 +153,13 @@ func (s *pmiServer) ended(rank uint32, failed bool) {
 		begun := t.begun
 		s.mu.Unlock()
 		if begun {
-			s.abort(1, fmt.Sprintf("task %d ended without MPI_Finalize", rank))
+			s.abort(1, endedEarly(rank))
 		}
 	}()
 }
+
+// endedEarly is why a step ends with such a task.
+func endedEarly(rank uint32) string { return fmt.Sprintf("task %d ended without MPI_Finalize", rank) }
 
 func (s *pmiServer) setBegun(t *pmiTask, begun bool) {
 	s.mu.Lock()

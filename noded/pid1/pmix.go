@@ -275,7 +275,7 @@ func (s *pmixServer) ended(rank uint32, failed bool) {
 		begun := s.begun[rank]
 		s.mu.Unlock()
 		if begun {
-			s.abort(1, fmt.Sprintf("task %d ended without MPI_Finalize", rank))
+			s.abort(1, endedEarly(rank))
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// leastHeld is what a small answer counts: a stream has a cost beyond it.
-const leastHeld = 4 << 10
+// LeastHeld is what a small answer counts, in bytes: a stream has a cost beyond it.
+const LeastHeld = 4 << 10
 
 // Room bounds the bytes of answers that are held for those who asked: they are counted from
 // before they come until they are written to whoever reads them. Requests need none: their
@@ -110,12 +110,12 @@ func (r Room) receive(ctx context.Context, outgoing grpc.ClientStream, small boo
 		return nil, err
 	}
 	if small {
-		if share, err = r.take(ctx, max(int64(m.Len()), leastHeld)); err != nil {
+		if share, err = r.take(ctx, max(int64(m.Len()), LeastHeld)); err != nil {
 			m.data.Free()
 			return nil, err
 		}
 	}
-	share.Shrink(max(int64(m.Len()), leastHeld))
+	share.Shrink(max(int64(m.Len()), LeastHeld))
 	m.WhenGone(share.Release)
 	return m, nil
 }
